@@ -1,0 +1,111 @@
+"""How typer is bent to look like kubectl: lazy verbs, plain help, flags that may leave out their value."""
+
+from __future__ import annotations
+
+import inspect
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command, get_group
+
+from kubectl_runs import errors
+from kubectl_runs.flags import COMMON, fill_bare
+from kubectl_runs.main import ABOUT, PROGRAM, SECTIONS, VERBS
+from kubectl_runs.text import clean
+
+if TYPE_CHECKING:
+    from typer._click import Command, Context, HelpFormatter
+
+SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "terminal_width": 100}
+
+
+class Group(TyperGroup):
+    """Knows all verbs by name and loads one only when it is asked for."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            name=PROGRAM,
+            help=ABOUT,
+            rich_markup_mode=None,
+            options_metavar="",
+            subcommand_metavar="COMMAND [flags]",
+            context_settings=SETTINGS,
+        )
+
+    def list_commands(self, ctx: Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: Context, cmd_name: str) -> Command | None:
+        return load(cmd_name) if cmd_name in VERBS else None
+
+    def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, Command | None, list[str]]:
+        if args[0] not in VERBS:
+            raise unknown_verb(args[0])
+        return super().resolve_command(ctx, args)
+
+    def format_help(self, ctx: Context, formatter: HelpFormatter) -> None:
+        width = max(map(len, VERBS))
+        formatter.write(f"{ABOUT}\n\nUsage:\n  {PROGRAM} COMMAND [flags]\n")
+        for title, verbs in SECTIONS.items():
+            formatter.write(f"\n{title}:\n")
+            formatter.write("".join(f"  {verb.name.ljust(width)}   {verb.help}\n" for verb in verbs))
+        formatter.write(f"\n{PROGRAM} COMMAND --help says more of one.\n")
+
+
+class RunsCommand(TyperCommand):
+    """A command whose flags may leave out their value, and whose help keeps the docstring's own lines."""
+
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        valued = {name for param in self.params if not getattr(param, "is_flag", True) for name in param.opts}
+        return super().parse_args(ctx, fill_bare(args, valued))
+
+    def format_help_text(self, ctx: Context, formatter: HelpFormatter) -> None:
+        text = inspect.cleandoc(self.help or "")
+        formatter.write(f"\n{text}\n")
+
+    def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
+        own, common = [], []
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            if record is not None:
+                (common if param.name in COMMON or param.name == "help" else own).append(record)
+        for title, records in (("Flags", own), ("Common flags", common)):
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
+
+def load(name: str) -> Command:
+    """The command of a verb, from its module: a `command` function, or an `app` of several."""
+    module = import_module(VERBS[name].path)
+    app = getattr(module, "app", None)
+    if app is None:
+        app = typer.Typer(add_completion=False, rich_markup_mode=None)
+        app.command(name)(module.command)
+        _shape(app)
+        return get_command(app)
+    _shape(app)
+    group = get_group(app)
+    group.name = name
+    return group
+
+
+def _shape(app: typer.Typer) -> None:
+    app.rich_markup_mode = None
+    app.info.context_settings = SETTINGS
+    for info in app.registered_commands:
+        info.cls = RunsCommand
+        info.context_settings = SETTINGS
+        info.options_metavar = "[flags]"
+
+
+def unknown_verb(word: str) -> errors.UsageError:
+    from difflib import get_close_matches
+
+    if word.startswith("-"):
+        return errors.UsageError(f"flags stand after the command: {clean(word)}", hint=f"{PROGRAM} --help")
+    near = get_close_matches(word, VERBS, n=1)
+    hint = f"{PROGRAM} {near[0]} --help" if near else f"{PROGRAM} --help"
+    return errors.UsageError(f'unknown command "{clean(word)}" for "{PROGRAM}"', hint=hint)

@@ -1,0 +1,161 @@
+"""The entry point: which verb lives in which module, and what becomes of whatever a command ends with.
+
+A command's module is imported only when it is invoked, so that `version` and help cost nothing of what `submit`
+needs. Decides exit codes and how errors are worded on stderr; the commands decide everything else.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kubectl_runs import errors
+
+PROGRAM = "kubectl runs"
+ABOUT = "Plan and run GPU work: who pays, where it runs, who yields, and why."
+
+
+class Verb(NamedTuple):
+    """One command: its module under `commands` (a `command` function or, for a group, an `app`) and its help."""
+
+    name: str
+    help: str
+    module: str = ""  # where it differs from the name
+
+    @property
+    def path(self) -> str:
+        return f"kubectl_runs.commands.{(self.module or self.name).replace('-', '_')}"
+
+
+SECTIONS: dict[str, tuple[Verb, ...]] = {
+    "Run work": (
+        Verb("submit", "Plan a run, hold its GPUs and start its pods; or reserve"),
+        Verb("plan", "Show what submit would do and why; changes nothing"),
+        Verb("watch", "Follow a run until it ends"),
+        Verb("list", "List runs with phase, width, payers and reason"),
+        Verb("get", "Show one run, or several"),
+        Verb("shrink", "Give up groups of a malleable run"),
+        Verb("grow", "Widen a malleable run"),
+        Verb("cancel", "End a run and free its GPUs"),
+        Verb("logs", "Print what a run's pods wrote"),
+    ),
+    "Understand": (
+        Verb("explain", "Tell what happened to a run, reservation or lease, and why"),
+        Verb("who-pays", "Split GPUs and GPU-hours by payer"),
+        Verb("budgets", "Show envelopes, use, headroom and the nearest limit"),
+        Verb("sponsors", "Show who lends to whom; edit a run's sponsors"),
+        Verb("leases", "Show who ran where, when, paid by whom, and why it ended"),
+        Verb("reservations", "Show promises and when they start"),
+        Verb("export", "Write chargeback rows"),
+    ),
+    "Operate": (
+        Verb("resolve", "Activate a due reservation, or bring a budget back under its cap"),
+        Verb("settle", "Close what has ended, finish what was begun, start what is due"),
+        Verb("verify", "Check the ledger: chain, caps, conservation, draws"),
+        Verb("doctor", "Look for missing labels, foreign pods, drift and missing policies"),
+        Verb("snapshot", "Save the planning state to one file, or show one"),
+        Verb("install", "Apply CRDs, policies and roles"),
+        Verb("daemon", "Keep things prompt: close, activate, swap, grow"),
+    ),
+    "Other": (
+        Verb("sandbox", "Make and drive an embedded cluster; no Kubernetes needed"),
+        Verb("completion", "Print or install shell completion"),
+        Verb("version", "Print the version"),
+    ),
+}
+VERBS = {verb.name: verb for verbs in SECTIONS.values() for verb in verbs}
+
+# Processes that live long need the collector; for a short one its scans only cost (3 to 5 times at 100,000 leases).
+LONG_LIVED = ("daemon", "watch")
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The console script: runs one command and leaves with its exit code."""
+    gc.disable()
+    code = run(sys.argv[1:] if argv is None else argv)
+    code = _flush(code)
+    sys.exit(code)
+
+
+def run(args: Sequence[str]) -> int:
+    """Runs one command line; whatever it raises becomes a message on stderr and an exit code (section 8)."""
+    from typer import Abort, Exit
+    from typer.exceptions import TyperException
+
+    from kubectl_runs.cli import Group
+
+    if args and args[0] in LONG_LIVED:
+        gc.enable()
+    try:
+        group = Group()
+        with group.make_context(PROGRAM, _words(args)) as context:
+            group.invoke(context)
+        return errors.DONE
+    except Exit as ended:
+        return ended.exit_code
+    except (KeyboardInterrupt, Abort):
+        return errors.INTERRUPTED
+    except BrokenPipeError:
+        return _silence()
+    except TyperException as wrong:
+        return _report(_usage(wrong))
+    except errors.RunsError as error:
+        return _report(error)
+    except Exception as error:
+        return _report(_from_store(error))
+
+
+def _words(args: Sequence[str]) -> list[str]:
+    """Nothing at all asks for help, and `help VERB` is the same as `VERB --help`."""
+    if not args or args[0] == "help":
+        return [*args[1:], "--help"]
+    return list(args)
+
+
+def _usage(wrong: Exception) -> errors.RunsError:
+    """typer's own complaints, in our words' style."""
+    context = getattr(wrong, "ctx", None)
+    message = " ".join(str(wrong.format_message()).split()).rstrip(".")  # type: ignore[attr-defined]
+    hint = f"{context.command_path if context else PROGRAM} --help"
+    return errors.UsageError(message[:1].lower() + message[1:], hint=hint, exit_code=getattr(wrong, "exit_code", 2))
+
+
+def _from_store(error: Exception) -> errors.RunsError:
+    """A store's error that no command put in better words; anything else is a fault of ours and is raised."""
+    from kubectl_runs.store.protocol import StoreError, Unknown
+
+    if not isinstance(error, StoreError):
+        raise error
+    if isinstance(error, Unknown):
+        return errors.OutcomeUnknown(f"no reply, the outcome is unknown: {error.message}")
+    return errors.RunsError(error.message, hint=str(error.details.get("hint", "")))
+
+
+def _report(error: errors.RunsError) -> int:
+    from kubectl_runs.text import clean, clean_lines
+
+    lines = [f"error: {clean(error.message)}\n"]
+    if error.detail:
+        lines.append(clean_lines(error.detail.rstrip("\n")) + "\n")
+    if error.hint:
+        lines.append(f"\nhint: {clean(error.hint)}\n")
+    sys.stdout.flush()
+    sys.stderr.write("".join(lines))
+    return error.exit_code
+
+
+def _flush(code: int) -> int:
+    try:
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        return _silence()
+
+
+def _silence() -> int:
+    """The reader has gone: say nothing, also not at the interpreter's end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return errors.FAILED

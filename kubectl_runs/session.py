@@ -1,0 +1,268 @@
+"""What a command works with: its store, namespace, clock and output, each made when it is first asked for.
+
+Decides which store the flags name (a snapshot file, the sandbox or a cluster), whose clock counts, and how objects
+are printed. Data goes to stdout; notes and hints go to stderr, hints only where a person reads them.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from kubectl_runs import text
+from kubectl_runs.errors import NotFoundError, RunsError, UsageError
+from kubectl_runs.flags import COLORS, DEFAULT_SANDBOX, FORMATS, Flags
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from kubectl_runs.store.protocol import Object, Store
+    from kubectl_runs.wire.kinds import Kind
+
+ENVIRONMENT = "KUBECTL_RUNS_SANDBOX"
+
+
+class Session:
+    """One invocation of one command."""
+
+    def __init__(self, flags: Flags) -> None:
+        self.flags = flags
+        _check(flags)
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        close = getattr(self.__dict__.get("store"), "close", None)
+        if close is not None:
+            close()
+
+    # The world
+
+    @cached_property
+    def store(self) -> Store:
+        """The file of `--from`, the sandbox, or the cluster of the kubeconfig: in this order."""
+        if self.flags.source is not None:
+            from kubectl_runs.store.snapshot import SnapshotStore
+
+            return SnapshotStore.open(self.flags.source, now=self._given_now)
+        if self.sandbox_file is not None:
+            from kubectl_runs.store.sandbox import SandboxStore
+
+            return SandboxStore.open(self.sandbox_file)
+        return _cluster(self.flags)
+
+    @cached_property
+    def sandbox_file(self) -> str | None:
+        """The sandbox's file; None where none is wanted. A flag wins over the environment variable."""
+        named = self.flags.sandbox
+        if named is None and not (self.flags.context or self.flags.kubeconfig):
+            named = os.environ.get(ENVIRONMENT) or None
+        if named in (DEFAULT_SANDBOX, "1", "true"):
+            return _default_sandbox()
+        return named
+
+    @property
+    def is_file(self) -> bool:
+        """Whether the store is a snapshot file: nothing can be changed, and no namespace is current."""
+        return self.flags.source is not None
+
+    @cached_property
+    def namespace(self) -> str:
+        """`-n`, else the kubeconfig context's, else `default`."""
+        return self.flags.namespace or str(getattr(self.store, "namespace", "") or "default")
+
+    @property
+    def scope(self) -> str:
+        """The namespace to list, empty for all of them. A file has no current namespace: without `-n` it is all."""
+        if self.flags.all_namespaces or (self.is_file and not self.flags.namespace):
+            return ""
+        return self.namespace
+
+    @cached_property
+    def now(self) -> int:
+        """The server's time; of a file `--now`, else the time at which it was saved, else the clock."""
+        return self.store.now()
+
+    @property
+    def _given_now(self) -> int | None:
+        return None if self.flags.now is None else instant(self.flags.now, "--now")
+
+    def key(self, name: str) -> tuple[str, str]:
+        """Namespace and name of what was named: `name`, `namespace/name`, or `kind/name` as `-o name` prints it."""
+        head, _, tail = name.rpartition("/")
+        if not head or head.split(".")[0] in ("run", "lease", "reservation"):
+            return self.namespace, tail
+        return head, tail
+
+    def find(self, kind: Kind, name: str) -> Object:
+        """The object named; in a file without `-n` it may be in any namespace, if only one has that name."""
+        from kubectl_runs.store.protocol import Get, List, NotFound
+
+        namespace, bare = self.key(name)
+        try:
+            return self.store.perform(Get(kind=kind, name=bare, namespace=namespace)).object
+        except NotFound:
+            pass
+        elsewhere = []
+        if self.is_file and not self.flags.namespace and namespace == self.namespace:
+            everything = self.store.perform(List(kind=kind)).items
+            elsewhere = [item for item in everything if item["metadata"]["name"] == bare]
+        if len(elsewhere) == 1:
+            return elsewhere[0]
+        where = f" in namespace {namespace}" if kind.namespaced else ""
+        also = ", ".join(sorted(f"{item['metadata']['namespace']}/{bare}" for item in elsewhere))
+        raise NotFoundError(
+            f"{kind.name.lower()} {bare} not found{where}" + (f" (there are: {also})" if also else ""),
+            hint=f"kubectl runs {'leases' if kind.name == 'Lease' else 'list'} -A",
+        )
+
+    # Output
+
+    @property
+    def format(self) -> str:
+        """table, wide, json, yaml or name."""
+        return self.flags.output
+
+    @property
+    def verbose(self) -> int:
+        return self.flags.verbose
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether a person reads stdout: only then is there colour, rich and anything live."""
+        return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+
+    @property
+    def color(self) -> bool:
+        """`--color`, else NO_COLOR (if not empty), else FORCE_COLOR, else whether stdout is a terminal."""
+        if self.flags.color != "auto":
+            return self.flags.color == "always"
+        if os.environ.get("NO_COLOR"):
+            return False
+        return bool(os.environ.get("FORCE_COLOR")) or self.is_terminal
+
+    @cached_property
+    def console(self) -> Console:
+        """A rich console on stdout, for what is live or styled on a terminal."""
+        return text.console(sys.stdout, color=self.color)
+
+    def out(self, lines: str) -> None:
+        """Data, as it stands; the caller has cleaned what came from a server."""
+        sys.stdout.write(lines if lines.endswith("\n") or not lines else lines + "\n")
+
+    def note(self, line: str) -> None:
+        """A remark for people, on stderr."""
+        sys.stdout.flush()
+        sys.stderr.write(text.clean_lines(line) + "\n")
+
+    def hint(self, line: str) -> None:
+        """What to type next: on stderr, only on a terminal, and not with `--no-hints`."""
+        if sys.stderr.isatty() and not self.flags.no_hints:
+            self.note(f"hint: {line}")
+
+    def confirm(self, question: str) -> bool:
+        """Asks on a terminal; without one the answer is no, and the caller says what flag would do."""
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            return False
+        sys.stdout.flush()
+        sys.stderr.write(f"{text.clean(question)} [y/N] ")
+        sys.stderr.flush()
+        return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+    def json(self, value: Any) -> None:
+        """JSON that is safe on a terminal too: everything but plain ASCII is escaped, nothing is lost."""
+        import json
+
+        self.out(json.dumps(value, indent=1))
+
+    def yaml(self, value: Any) -> None:
+        import yaml
+
+        dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+        self.out(yaml.dump(value, Dumper=dumper, sort_keys=False, allow_unicode=False))
+
+    def data(self, value: Any) -> bool:
+        """Prints the value if `-o` asks for json or yaml; whether it did."""
+        if self.format not in ("json", "yaml"):
+            return False
+        (self.json if self.format == "json" else self.yaml)(value)
+        return True
+
+    def objects(self, kind: Kind, items: Sequence[Object], *, one: bool = False) -> bool:
+        """Prints Kubernetes objects if `-o` asks for json, yaml or name; whether it did. Several make a List."""
+        if self.format == "name":
+            group = kind.api_version.partition("/")[0] if "/" in kind.api_version else ""
+            prefix = ".".join(filter(None, (kind.name.lower(), group)))
+            self.out("".join(f"{prefix}/{text.clean(item['metadata']['name'])}\n" for item in items))
+            return True
+        if one and len(items) == 1:
+            return self.data(items[0])
+        return self.data({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": list(items)})
+
+    def table(self, header: Sequence[str], rows: Iterable[Sequence[object]], *, right: Iterable[int] = ()) -> None:
+        """A plain table; with no rows kubectl's sentence on stderr."""
+        body = list(rows)
+        if not body:
+            where = f" in {self.scope} namespace" if self.scope else ""
+            return self.note(f"No resources found{where}.")
+        return self.out(text.table([header, *body], right=right))
+
+
+def instant(word: str, flag: str) -> int:
+    """A time that a flag was given."""
+    from kubectl_runs.wire import times
+
+    try:
+        return times.instant(word)
+    except ValueError as error:
+        raise UsageError(f"{flag}: {error}") from None
+
+
+def seconds(word: str, flag: str) -> int:
+    """A span that a flag was given."""
+    from kubectl_runs.wire import times
+
+    try:
+        return times.duration(word)
+    except ValueError as error:
+        raise UsageError(f"{flag}: {error}") from None
+
+
+def _check(flags: Flags) -> None:
+    if flags.output not in FORMATS:
+        raise UsageError(f"unknown output format {flags.output!r}, allowed are: {', '.join(FORMATS)}")
+    if flags.color not in COLORS:
+        raise UsageError(f"unknown colour {flags.color!r}, allowed are: {', '.join(COLORS)}")
+    if flags.source is not None and flags.sandbox is not None:
+        raise UsageError("--from and --sandbox exclude each other")
+    if flags.now is not None and flags.source is None:
+        raise UsageError("--now needs --from: a cluster and a sandbox have a clock of their own")
+
+
+def _cluster(flags: Flags) -> Store:
+    from kubectl_runs.store.cluster import ClusterStore
+    from kubectl_runs.store.kubeconfig import Choice, resolve
+
+    choice = Choice(
+        kubeconfig=flags.kubeconfig or "",
+        context=flags.context or "",
+        as_user=flags.as_user or "",
+        as_groups=flags.as_groups,
+    )
+    timeout = seconds(flags.request_timeout, "--request-timeout") if flags.request_timeout else 0
+    return ClusterStore(resolve(choice), request_timeout=timeout)
+
+
+def _default_sandbox() -> str:
+    folder = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
+    path = os.path.join(folder, "kubectl-runs", "sandbox.db")
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+    except OSError as error:
+        raise RunsError(f"cannot make {os.path.dirname(path)}: {error.strerror}", hint="--sandbox=FILE") from None
+    return path
