@@ -201,11 +201,21 @@ class Store(Protocol):
     def perform_all(self, requests: Sequence[Request]) -> list[Reply | StoreError]:
         """Carry out many, in parallel where that helps; outcomes in the order asked, errors as values."""
 
-    def watch(self, kind: Kind, namespace: str = "", *, resource_version: str = "", labels: str = "", fields: str = "",
-              seconds: int = 300) -> Iterator[Change]:
+    def watch(
+        self,
+        kind: Kind,
+        namespace: str = "",
+        *,
+        resource_version: str = "",
+        labels: str = "",
+        fields: str = "",
+        seconds: int = 300,
+    ) -> Iterator[Change]:
         """Changes after `resource_version`, in order, until `seconds` have passed; `Gone` when it is too old."""
 
-    def logs(self, namespace: str, pod: str, *, container: str = "", follow: bool = False, tail: int | None = None) -> Iterator[str]:
+    def logs(
+        self, namespace: str, pod: str, *, container: str = "", follow: bool = False, tail: int | None = None
+    ) -> Iterator[str]:
         """The lines a pod printed."""
 
     def now(self) -> int:
