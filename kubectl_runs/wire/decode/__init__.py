@@ -1,0 +1,32 @@
+"""Kubernetes JSON → the planner's words, without pydantic: strict on our specs, lenient on all else (section 8)."""
+
+from kubectl_runs.errors import WireError
+from kubectl_runs.wire.decode.fleet import Topology, needs, node, pod
+from kubectl_runs.wire.decode.whole import base as ledger
+from kubectl_runs.wire.decode.whole import (
+    budget,
+    entry,
+    lease,
+    namespace_owners,
+    reservation,
+    run,
+    snapshot,
+    topology,
+)
+
+__all__ = [
+    "Topology",
+    "WireError",
+    "budget",
+    "entry",
+    "lease",
+    "ledger",
+    "namespace_owners",
+    "needs",
+    "node",
+    "pod",
+    "reservation",
+    "run",
+    "snapshot",
+    "topology",
+]
