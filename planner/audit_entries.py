@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from fnmatch import fnmatchcase
 
 from planner.audit_history import (
     Check,
@@ -18,9 +17,10 @@ from planner.audit_history import (
     closing_reason,
     entry_name,
     is_closure,
-    lease_of,
 )
 from planner.audit_walk import State, before
+from planner.family import admits
+from planner.fold import opened_leases
 from planner.model import (
     Budget,
     Closed,
@@ -131,12 +131,8 @@ def _payment(entry: Entry, opened: Opened, envelope: Envelope, payer_owner: str 
         yield f"{name} of {payer_owner} pays for {opened.owner} as {opened.funding}"
     if opened.funding is FundingClass.SHARED and envelope.sharing == "none":
         yield f"{name} shares with nobody, but pays for {opened.owner} as shared"
-    if opened.funding is FundingClass.BORROWED and not _lends_to(envelope, opened.owner):
+    if opened.funding is FundingClass.BORROWED and not admits(envelope.lending, opened.owner):
         yield f"{name} does not lend to {opened.owner}"
-
-
-def _lends_to(envelope: Envelope, borrower: str) -> bool:
-    return envelope.lending.allow and any(fnmatchcase(borrower, glob) for glob in envelope.lending.to)
 
 
 def _swapped(entry: Entry, state: State) -> Iterator[str]:
@@ -255,7 +251,7 @@ def _close(entry: Entry, closed: Closed, lease: Lease) -> Iterator[str]:
         used = lease.gpus * (closed.at - lease.start_at)
         yield f"settles {closed.gpu_seconds} GPU-seconds for lease {lease.key}, which used {used}"
     if (closed.payer, closed.funding) != (lease.payer, lease.funding):
-        yield f"charges {closed.payer.name} {closed.funding}, lease {lease.key} is on {lease.payer.name} {lease.funding}"
+        yield f"charges {closed.payer.name} {closed.funding}, not {lease.payer.name} {lease.funding}, for {lease.key}"
     if entry.run and lease.run_uid != entry.run.uid:
         yield f"closes lease {lease.key} of another run"
 
@@ -265,7 +261,7 @@ def _by_today(history: History, entry: Entry, state: State) -> Iterator[str]:
     run = history.runs_by_uid.get(entry.run.uid) if entry.run else None
     if run is None or entry.kind not in (EntryKind.START, EntryKind.GROW):
         return
-    opened = [lease_of(entry, one) for one in entry.opens]
+    opened = list(opened_leases((entry,)))
     borrowed = [lease for lease in (*state.of_run(run.uid), *opened) if lease.funding is FundingClass.BORROWED]
     limit = run.funding.borrow_gpus_max
     if borrowed and not (run.funding.allow_borrow and run.funding.sponsors):  # C5

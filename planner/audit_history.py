@@ -5,12 +5,12 @@ Nothing here judges. A void entry keeps its number and has no effect (6.1), so o
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TypeVar
 
+from planner.fold import opened_leases
 from planner.model import (
     NO_DIGEST,
     Closed,
@@ -20,7 +20,6 @@ from planner.model import (
     FundingClass,
     Lease,
     LedgerBase,
-    Opened,
     Payer,
     Pod,
     Role,
@@ -29,8 +28,6 @@ from planner.model import (
 )
 
 T = TypeVar("T")
-
-_NUMBERED = re.compile(r"l-(\d+)-\d+")
 
 
 class Severity(StrEnum):
@@ -113,12 +110,6 @@ def entry_name(seq: int) -> str:
     return f"ledgerentry/{seq:012d}"
 
 
-def lease_number(name: str) -> int | None:
-    """The entry that a lease's name claims (`l-<seq>-<i>`); None for any other name."""
-    match = _NUMBERED.fullmatch(name)
-    return int(match[1]) if match else None
-
-
 def closing_reason(reason: str) -> str:
     """A closing reason without the seed of its draw."""
     return reason.partition("(")[0]
@@ -127,28 +118,6 @@ def closing_reason(reason: str) -> str:
 def is_closure(reason: str) -> bool:
     """Whether a closing reason is one of the design's."""
     return closing_reason(reason) in {closure.value for closure in Closure}
-
-
-def lease_of(entry: Entry, opened: Opened) -> Lease:
-    """The lease that an entry opens: it starts at the entry's time, in the namespace of its run."""
-    assert entry.run is not None, "an entry without a run that opens leases is void"
-    return Lease(
-        namespace=entry.run.namespace,
-        name=opened.lease,
-        owner=opened.owner,
-        run_name=entry.run.name,
-        run_uid=entry.run.uid,
-        attempt=entry.run.attempt,
-        pod=opened.pod,
-        group=opened.group,
-        node=opened.node,
-        gpus=opened.gpus,
-        role=opened.role,
-        start_at=entry.time,
-        payer=opened.payer,
-        funding=opened.funding,
-        reason=opened.reason,
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,6 +159,7 @@ class History:
     @classmethod
     def of(cls, snapshot: Snapshot, now: int, evidence: Evidence) -> History:
         entries = linked(snapshot)
+        snapshot = replace(snapshot, entries=entries)
         counting = tuple(entry for entry in entries if not entry.void)
         return cls(
             snapshot=snapshot,
@@ -270,10 +240,7 @@ PayerClass = tuple[Payer, FundingClass]
 
 
 def _openings(entry: Entry) -> list[tuple[str, Opening]]:
-    if entry.run is None:
-        return []
-    leases = (lease_of(entry, opened) for opened in entry.opens)
-    return [(lease.key, Opening(entry=entry, lease=lease)) for lease in leases]
+    return [(lease.key, Opening(entry=entry, lease=lease)) for lease in opened_leases((entry,))]
 
 
 def _endings(entry: Entry) -> list[tuple[str, Ending]]:

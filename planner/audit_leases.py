@@ -13,9 +13,9 @@ from planner.audit_history import (
     PayerClass,
     Result,
     is_closure,
-    lease_number,
 )
 from planner.audit_ledger import reserving_entry
+from planner.fold import lease_number, settled
 from planner.model import Lease, Reservation
 
 # What an entry freezes of a lease: every field that says who held what, where and at whose expense.
@@ -58,7 +58,7 @@ def attested(history: History) -> Result:
 def _unattested(history: History, lease: Lease, found: Findings) -> None:
     number = lease_number(lease.name)
     floor = history.base.floor
-    if number is not None and number <= floor and number not in history.by_seq:
+    if number <= floor and number not in history.by_seq:
         found.info(f"lease/{lease.key}", f"unattested: entry {number} is archived below floor {floor}")
     else:
         found.error(f"lease/{lease.key}", "unattested: no entry opens it; it counts as held")
@@ -106,7 +106,7 @@ def _closed(history: History, lease: Lease, closing: Closing | None, found: Find
         found.error(subject, f"closing reason {lease.closure} is none of the design's")
     if closing is None:
         number = lease_number(lease.name)
-        if number is None or number > history.base.floor:
+        if number > history.base.floor:
             found.error(subject, "is closed, but no entry closes it")
         return
     _as_closed(history.evidence, lease, closing, found)
@@ -126,7 +126,7 @@ def _as_closed(evidence: Evidence, lease: Lease, closing: Closing, found: Findin
 def conservation(history: History) -> Result:
     """GPU-seconds by payer sum to GPU-seconds by lease; a payer's sum is exact unless leases were archived."""
     found = Findings(Check.CONSERVATION)
-    by_payer = _by_payer(history)
+    by_payer = defaultdict(int, settled(history.snapshot))
     by_lease: dict[PayerClass, int] = defaultdict(int)
     for key in sorted({*history.leases, *history.closed}):
         lease = history.fact(key)
@@ -141,23 +141,6 @@ def conservation(history: History) -> Result:
                 f"envelope {payer.envelope} {funding}: the ledger settled {ledger} GPU-seconds, leases used {leases}",
             )
     return found.result(len({*by_payer, *by_lease}))
-
-
-def _by_payer(history: History) -> dict[PayerClass, int]:
-    """`settled` of base, the closes after it, and closed leases that nothing of the ledger accounts for."""
-    sums: dict[PayerClass, int] = defaultdict(int)
-    for settled in history.base.settled:
-        sums[settled.payer, settled.funding] += settled.gpu_seconds
-    for entry in history.counting:
-        if entry.seq > history.base.seq:
-            for closed in entry.closes:
-                sums[closed.payer, closed.funding] += closed.gpu_seconds
-    for key, lease in history.leases.items():
-        number = lease_number(lease.name)
-        counts_itself = history.snapshot.base is None or number is None or number > history.base.seq
-        if lease.closed and key not in history.closed and counts_itself:
-            sums[lease.payer, lease.funding] += _used(history, lease)
-    return sums
 
 
 def _used(history: History, lease: Lease) -> int:

@@ -17,7 +17,7 @@ def chain(history: History) -> Result:
     _gaps(history, found)
     for entry in history.entries:
         expected = _expected_prev(history, entry)
-        if expected is not None and entry.prev != expected:
+        if entry.prev and expected is not None and entry.prev != expected:
             # Also the mark of a tampered predecessor, whose own digest has changed under it.
             found.error(
                 entry_name(entry.seq),

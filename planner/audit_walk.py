@@ -17,8 +17,8 @@ from planner.audit_history import (
     Result,
     counts_in_concurrency,
     entry_name,
-    lease_of,
 )
+from planner.fold import opened_leases
 from planner.model import Budget, Entry, EntryKind, Envelope, FundingClass, Lease, Payer
 
 HOUR = 3600
@@ -104,8 +104,7 @@ def _apply(history: History, entry: Entry, state: State) -> None:
     if entry.kind is EntryKind.SWAP:
         for lease in swapped_out(entry, state.open):
             state.take_over(lease)
-    for opened in entry.opens if entry.run else ():
-        lease = lease_of(entry, opened)
+    for lease in opened_leases((entry,)):
         # A lease that is gone without a Close went with its namespace, or is reported as missing.
         if lease.key in history.leases or lease.key in history.closed or not history.finished(entry.seq):
             state.add(lease)
