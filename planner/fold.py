@@ -1,0 +1,164 @@
+"""What a snapshot adds up to: which leases are open, what is settled, which reservations stand (section 6).
+
+The ledger comes first: an entry counts from the moment it exists, whether or not its leases are written. Facts only;
+headroom is `books`, free GPUs are `topology`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+
+from planner.model import (
+    Entry,
+    EntryKind,
+    FundingClass,
+    Lease,
+    Payer,
+    Reservation,
+    ReservationState,
+    Role,
+    Run,
+    Snapshot,
+)
+
+Attempt = tuple[str, str, int]  # run key, run uid, attempt
+Settlement = dict[tuple[Payer, FundingClass], int]
+
+
+def open_leases(snapshot: Snapshot) -> dict[str, Lease]:
+    """Leases not closed, plus what entries open and nobody wrote yet, less what entries close, by key."""
+    entries = [entry for entry in snapshot.entries if not entry.void]
+    closes = closed_keys(entries)
+    found = {lease.key: lease for lease in snapshot.leases if not lease.closed}
+    if entries:
+        written = {lease.key for lease in snapshot.leases}
+        for lease in opened_leases(entries):
+            if lease.key not in written:
+                found[lease.key] = lease
+        for key in closes:
+            found.pop(key, None)
+    return found
+
+
+def closed_keys(entries: Iterable[Entry]) -> set[str]:
+    return {f"{closed.namespace}/{closed.lease}" for entry in entries for closed in entry.closes}
+
+
+def opened_leases(entries: Iterable[Entry]) -> Iterable[Lease]:
+    """The leases that entries open: each starts at the time of its entry, in the namespace of its run."""
+    for entry in entries:
+        run = entry.run
+        if run is None:
+            continue
+        for opened in entry.opens:
+            yield Lease(
+                namespace=run.namespace,
+                name=opened.lease,
+                owner=opened.owner,
+                run_name=run.name,
+                run_uid=run.uid,
+                attempt=run.attempt,
+                pod=opened.pod,
+                group=opened.group,
+                node=opened.node,
+                gpus=opened.gpus,
+                role=opened.role,
+                start_at=entry.time,
+                payer=opened.payer,
+                funding=opened.funding,
+                reason=opened.reason,
+            )
+
+
+def settled(snapshot: Snapshot) -> Settlement:
+    """GPU-seconds of ended leases by payer and class: the base, the closes after it, and leases only they tell of."""
+    sums: Counter[tuple[Payer, FundingClass]] = Counter()
+    entries = [entry for entry in snapshot.entries if not entry.void]
+    base = snapshot.base
+    for row in base.settled if base else ():
+        sums[row.payer, row.funding] += row.gpu_seconds
+    for entry in entries:
+        if base is None or entry.seq > base.seq:
+            for closed in entry.closes:
+                sums[closed.payer, closed.funding] += closed.gpu_seconds
+    told = closed_keys(entries)
+    floor = base.seq if base else -1
+    for lease in snapshot.leases:
+        if lease.closed and lease.end_at is not None and _tells_itself(lease, floor, told):
+            sums[lease.payer, lease.funding] += lease.gpus * max(0, lease.end_at - lease.start_at)
+    return dict(sums)
+
+
+def _tells_itself(lease: Lease, base_seq: int, told: set[str]) -> bool:
+    """Whether nothing of the ledger accounts for a closed lease: opened after the base, and closed by no entry."""
+    return lease_number(lease.name) > base_seq and lease.key not in told
+
+
+def lease_number(name: str) -> int:
+    """The entry that opened a lease, from `l-<seq>-<i>`; a name of another shape belongs to no entry kept."""
+    parts = name.split("-")
+    if len(parts) == 3 and parts[0] == "l" and parts[1].isdecimal() and parts[2].isdecimal():
+        return int(parts[1])
+    return 1 << 62
+
+
+def first_starts(snapshot: Snapshot, leases: Iterable[Lease]) -> dict[Attempt, int]:
+    """C2: when each attempt that holds leases began: the start of its first Active lease, ended ones included."""
+    starts: dict[Attempt, int] = {}
+    for lease in leases:
+        if lease.role is not Role.SPARE:
+            attempt = (lease.run_key, lease.run_uid, lease.attempt)
+            known = starts.get(attempt)
+            if known is None or lease.start_at < known:
+                starts[attempt] = lease.start_at
+    for lease in snapshot.leases:
+        if lease.closed and lease.role is not Role.SPARE:
+            attempt = (lease.run_key, lease.run_uid, lease.attempt)
+            if attempt in starts and lease.start_at < starts[attempt]:
+                starts[attempt] = lease.start_at
+    return starts
+
+
+def same_run(run: Run | None, uid: str) -> bool:
+    """Whether a run is the one that a lease or reservation means: a namesake made later is another run."""
+    return run is not None and (not uid or not run.uid or run.uid == uid)
+
+
+def standing_reservations(snapshot: Snapshot, runs: dict[str, Run], leases: Iterable[Lease]) -> tuple[Reservation, ...]:
+    """F3: promises neither Released nor Canceled, whose run exists and has not started since, by key."""
+    begun: dict[str, int] = {}
+    for lease in leases:
+        key = lease.run_key
+        begun[key] = max(begun.get(key, lease.start_at), lease.start_at)
+    found = []
+    for key, made in sorted(_reservations_by_key(snapshot).items()):
+        run = runs.get(made.run_key)
+        if not made.open or run is None or run.canceled or not same_run(run, made.run_uid):
+            continue
+        if made.run_key in begun and begun[made.run_key] >= made.created_at:
+            continue  # it has started: its leases speak for it
+        found.append(made)
+    return tuple(found)
+
+
+def _reservations_by_key(snapshot: Snapshot) -> dict[str, Reservation]:
+    """Reservation objects, overtaken by the Reserve and Cut entries that are newer than they are."""
+    found = {made.key: made for made in snapshot.reservations}
+    for entry in sorted(snapshot.entries, key=lambda entry: entry.seq):
+        if not entry.void and entry.reserve is not None:
+            found[entry.reserve.key] = _overtake(found.get(entry.reserve.key), entry, entry.reserve)
+    return found
+
+
+def _overtake(made: Reservation | None, entry: Entry, told: Reservation) -> Reservation:
+    """6.9: a Cut's slice replaces the Reservation's; a Reserve counts until its object is there to speak for it."""
+    if made is None or (entry.kind is EntryKind.RESERVE and made.created_at < entry.created_at and not made.open):
+        state = ReservationState.BLOCKED if told.earliest_start is None else ReservationState.PENDING
+        return replace(told, state=state, created_at=entry.created_at)
+    if entry.kind is EntryKind.CUT or made.created_at < entry.created_at:
+        return replace(
+            made, gpus=told.gpus, groups=told.groups, payers=told.payers, earliest_start=told.earliest_start
+        )
+    return made

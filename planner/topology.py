@@ -1,0 +1,302 @@
+"""Domains and free GPUs: which nodes may take a run's pods, and how many each (P1).
+
+The fleet is indexed once per snapshot; a `Room` is what one run sees of it: node by node, the GPUs and pods it could
+have. Which of them it gets is `pack`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from planner.holds import Hold, Timeline, held
+from planner.model import Domain, LabelRequirement, Lease, Node, Pod, PodNeeds, Role, Run, Taint, Toleration
+
+# Kubernetes puts these on nodes that are cordoned or not ready; the empty fleet has those nodes too (F1 a).
+PASSING_TAINTS = frozenset(
+    f"node.kubernetes.io/{name}"
+    for name in (
+        "unschedulable",
+        "not-ready",
+        "unreachable",
+        "network-unavailable",
+        "memory-pressure",
+        "disk-pressure",
+        "pid-pressure",
+    )
+)
+NodeHolds = Mapping[str, Hold]  # what one reservation holds, by node
+
+
+@dataclass(slots=True)
+class NodeUse:
+    """What is held on one node, in GPUs by role, and what its pods ask for besides."""
+
+    active: int = 0
+    spare: int = 0
+    filler: int = 0
+    rest: int = 0  # live pods that no open lease names, foreign and terminating ones too
+    cpu_milli: int = 0
+    memory_bytes: int = 0
+    pods: int = 0
+
+    def hold(self, role: Role, gpus: int) -> None:
+        if role is Role.ACTIVE:
+            self.active += gpus
+        elif role is Role.SPARE:
+            self.spare += gpus
+        else:
+            self.filler += gpus
+
+    def seat(self, pod: Pod, sign: int = 1) -> None:
+        self.cpu_milli += sign * pod.cpu_milli
+        self.memory_bytes += sign * pod.memory_bytes
+        self.pods += sign
+
+    def copy(self) -> NodeUse:
+        return NodeUse(
+            self.active, self.spare, self.filler, self.rest, self.cpu_milli, self.memory_bytes, self.pods
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Island:
+    """What one run may use of one domain: free GPUs by node, and a number of pods where less than those fit."""
+
+    domain: Domain
+    free: Mapping[str, int]
+    pods_max: Mapping[str, int]  # only where CPU, memory or pod slots bind before GPUs do
+    under: Mapping[str, int]  # of `free`, GPUs of spares that a filler may use (O1)
+
+    @property
+    def gpus_free(self) -> int:
+        return sum(self.free.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """What one run may use of the fleet, by domain."""
+
+    islands: Mapping[Domain, Island]
+    racks: Mapping[str, str | None]
+
+    def only(self, domains: Iterable[Domain]) -> Room:
+        kept = {domain: self.islands[domain] for domain in sorted(domains) if domain in self.islands}
+        return Room(islands=kept, racks=self.racks)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """When the fleet is looked at and by whom: holds before the horizon count, a run's own never do (F3)."""
+
+    now: int
+    horizon: int
+    own: NodeHolds
+
+
+class Fleet:
+    """All nodes with what is held on them. Derived fleets share whatever did not change."""
+
+    def __init__(self, nodes: Mapping[str, Node], use: dict[str, NodeUse], holds: Mapping[str, Timeline]) -> None:
+        self.nodes, self.use, self.holds = nodes, use, holds
+        self._by_flavor: dict[str, dict[Domain, list[Node]]] = {}
+
+    @classmethod
+    def of(
+        cls, nodes: Iterable[Node], leases: Iterable[Lease], pods: Iterable[Pod], holds: Iterable[NodeHolds]
+    ) -> Fleet:
+        by_name = {node.name: node for node in sorted(nodes, key=lambda node: node.name)}
+        use = {name: NodeUse() for name in by_name}
+        named: dict[tuple[str, str, str], str] = {}
+        for lease in leases:
+            here = use.get(lease.node)
+            if here is not None:
+                here.hold(lease.role, lease.gpus)
+            if lease.pod is not None:
+                named[lease.namespace, lease.pod.name, lease.pod.uid] = lease.node
+        for pod in pods:
+            _seat(use, pod, named)
+        return cls(by_name, use, _timelines(holds))
+
+    def without(self, leases: Iterable[Lease], pods: Mapping[tuple[str, str, str], Pod]) -> Fleet:
+        """As if the leases were closed and their pods gone."""
+        use, touched = dict(self.use), set()
+        gone: set[tuple[str, str, str]] = set()
+        for lease in leases:
+            if lease.node not in use:
+                continue
+            if lease.node not in touched:
+                touched.add(lease.node)
+                use[lease.node] = use[lease.node].copy()
+            use[lease.node].hold(lease.role, -lease.gpus)
+            ref = (lease.namespace, lease.pod.name, lease.pod.uid) if lease.pod else None
+            if ref in pods and ref not in gone and pods[ref].live:
+                gone.add(ref)
+                use[lease.node].seat(pods[ref], sign=-1)
+        other = Fleet(self.nodes, use, self.holds)
+        other._by_flavor = self._by_flavor
+        return other
+
+    def domains(self, flavor: str) -> Mapping[Domain, list[Node]]:
+        """P1: nodes of a flavor by domain, both in order of name; a node that lacks a label is in none."""
+        if flavor not in self._by_flavor:
+            found: dict[Domain, list[Node]] = {}
+            for node in self.nodes.values():
+                if node.domain is not None and node.flavor == flavor:
+                    found.setdefault(node.domain, []).append(node)
+            self._by_flavor[flavor] = {domain: found[domain] for domain in sorted(found)}
+        return self._by_flavor[flavor]
+
+    def free(self, name: str, view: View) -> int:
+        """P1: allocatable - Active - max(Spare, Borrowed) - the rest - what reservations hold; never below 0."""
+        use, node = self.use[name], self.nodes[name]
+        free = node.gpus - use.active - max(use.spare, use.filler) - use.rest
+        line = self.holds.get(name)
+        if line is not None:
+            free -= line.held(view.now, view.horizon)
+            if name in view.own:
+                free += held(view.own[name], view.now, view.horizon)
+        return max(0, free)
+
+    def room(self, run: Run, view: View, only: Domain | None = None) -> Room:
+        """What the run may use now: nodes that take new work and match it, with what is left on each."""
+        islands = {}
+        for domain, nodes in self._reach(run, only):
+            fit = [node for node in nodes if takes_work(node) and matches(node, run.needs)]
+            if fit:
+                islands[domain] = self._island(domain, fit, run, view)
+        return Room(islands=islands, racks=self._racks(run))
+
+    def empty_room(self, run: Run) -> Room:
+        """F1 (a): the empty fleet: cordoned and NotReady nodes too, not those with a taint it does not tolerate."""
+        islands = {}
+        for domain, nodes in self._reach(run, None):
+            fit = [node for node in nodes if matches(node, run.needs, passing=True)]
+            if fit:
+                free = {node.name: node.gpus for node in fit}
+                pods_max = _pod_limits(run, fit, free, {})
+                islands[domain] = Island(domain=domain, free=free, pods_max=pods_max, under={})
+        return Room(islands=islands, racks=self._racks(run))
+
+    def _reach(self, run: Run, only: Domain | None) -> Iterable[tuple[Domain, list[Node]]]:
+        for domain, nodes in self.domains(run.flavor).items():
+            if (only is None or domain == only) and run.selector.matches(domain):
+                yield domain, nodes
+
+    def _island(self, domain: Domain, nodes: list[Node], run: Run, view: View) -> Island:
+        free = {node.name: self.free(node.name, view) for node in nodes}
+        under: dict[str, int] = {}
+        if run.opportunistic:
+            # O1: a filler may use a spare's GPUs where no other filler does.
+            for node in nodes:
+                use = self.use[node.name]
+                if use.spare > use.filler:
+                    under[node.name] = use.spare - use.filler
+                    free[node.name] += under[node.name]
+        return Island(domain=domain, free=free, pods_max=_pod_limits(run, nodes, free, self.use), under=under)
+
+    def _racks(self, run: Run) -> Mapping[str, str | None]:
+        if not run.spares_per_group:
+            return {}
+        return {node.name: node.rack for nodes in self.domains(run.flavor).values() for node in nodes}
+
+
+def takes_work(node: Node) -> bool:
+    """P1: neither cordoned nor NotReady."""
+    return node.ready and not node.cordoned
+
+
+def matches(node: Node, needs: PodNeeds, passing: bool = False) -> bool:
+    """P1: every taint tolerated, the template's nodeSelector and required affinity met.
+
+    With `passing`, taints that only say "cordoned" or "not ready" are looked through (F1 a).
+    """
+    if node.taints and not _tolerated(node.taints, needs.tolerations, passing):
+        return False
+    if any(node.labels.get(key) != value for key, value in needs.node_selector):
+        return False
+    if needs.affinity is None:
+        return True
+    return any(term and all(_meets(node, rule) for rule in term) for term in needs.affinity)
+
+
+def _tolerated(taints: Iterable[Taint], tolerations: tuple[Toleration, ...], passing: bool) -> bool:
+    for taint in taints:
+        if taint.effect == "PreferNoSchedule" or (passing and taint.key in PASSING_TAINTS):
+            continue
+        if not any(_tolerates(toleration, taint) for toleration in tolerations):
+            return False
+    return True
+
+
+def _tolerates(toleration: Toleration, taint: Taint) -> bool:
+    if toleration.effect not in ("", taint.effect):
+        return False
+    if toleration.operator == "Exists":
+        return toleration.key in ("", taint.key)
+    return toleration.key == taint.key and toleration.value == taint.value
+
+
+def _meets(node: Node, rule: LabelRequirement) -> bool:
+    value = node.name if rule.is_field and rule.key == "metadata.name" else node.labels.get(rule.key)
+    match rule.operator:
+        case "In":
+            return value in rule.values
+        case "NotIn":
+            return value not in rule.values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case "Gt" | "Lt":
+            return _compares(value, rule)
+    return False
+
+
+def _compares(value: str | None, rule: LabelRequirement) -> bool:
+    try:
+        have, want = int(value or ""), int(rule.values[0])
+    except (ValueError, IndexError):
+        return False
+    return have > want if rule.operator == "Gt" else have < want
+
+
+def _pod_limits(
+    run: Run, nodes: Iterable[Node], free: Mapping[str, int], use: Mapping[str, NodeUse]
+) -> dict[str, int]:
+    """P1: pods that CPU, memory and pod slots leave, as far as the node states them, where fewer than GPUs do."""
+    limits, needs, empty = {}, run.needs, NodeUse()
+    for node in nodes:
+        by_gpus = free[node.name] // run.gpus_per_pod
+        if not by_gpus:
+            continue
+        here = use.get(node.name, empty)
+        left = by_gpus if node.pods is None else min(by_gpus, node.pods - here.pods)
+        if node.cpu_milli is not None and needs.cpu_milli:
+            left = min(left, (node.cpu_milli - here.cpu_milli) // needs.cpu_milli)
+        if node.memory_bytes is not None and needs.memory_bytes:
+            left = min(left, (node.memory_bytes - here.memory_bytes) // needs.memory_bytes)
+        if left < by_gpus:
+            limits[node.name] = max(0, left)
+    return limits
+
+
+def _seat(use: dict[str, NodeUse], pod: Pod, named: Mapping[tuple[str, str, str], str]) -> None:
+    """Counts a live pod where it is bound, or where its lease says it will be; foreign GPUs are the rest."""
+    if not pod.live:
+        return
+    node = named.get((pod.namespace, pod.name, pod.uid))
+    here = use.get(pod.node or node or "")
+    if here is None:
+        return
+    here.seat(pod)
+    if node is None:
+        here.rest += pod.gpus
+
+
+def _timelines(holds: Iterable[NodeHolds]) -> dict[str, Timeline]:
+    by_node: dict[str, list[Hold]] = {}
+    for held_nodes in holds:
+        for name, hold in held_nodes.items():
+            by_node.setdefault(name, []).append(hold)
+    return {name: Timeline(found) for name, found in by_node.items()}

@@ -1,0 +1,240 @@
+"""One snapshot at one instant, indexed once: who pays what (`books`) and what is free where (`fleet`).
+
+Derived worlds answer "what if" without reading the snapshot again: `without` some leases, `at` a later instant, or
+with budgets `unused`. Nothing here chooses; the choosing is in `cover`, `pack` and above.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+
+from planner import fold
+from planner.books import Ask, Books, Promise, Promises, promises_of
+from planner.family import Tree
+from planner.holds import FOREVER, Hold, horizon
+from planner.model import Domain, FundingClass, Lease, Payer, Pod, Reservation, Role, Run, Snapshot
+from planner.topology import Fleet, NodeHolds, Room, View
+
+
+class World:
+    """A snapshot at an instant. Immutable to its users; derived worlds share what did not change."""
+
+    def __init__(self, index: Index, now: int, leases: Mapping[str, Lease], books: Books, fleet: Fleet) -> None:
+        self.index, self.now = index, now
+        self.leases, self.books, self.fleet = leases, books, fleet
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, now: int) -> World:
+        leases = fold.open_leases(snapshot)
+        index = Index(snapshot, now, leases)
+        books = Books.of(index.tree, now, fold.settled(snapshot), Promises(index.all_promises()))
+        for lease in leases.values():
+            books.open(lease, index.ends_at(lease))
+        fleet = Fleet.of(snapshot.nodes, leases.values(), snapshot.pods, index.node_holds.values())
+        return cls(index, now, leases, books, fleet)
+
+    @property
+    def snapshot(self) -> Snapshot:
+        return self.index.snapshot
+
+    @property
+    def tree(self) -> Tree:
+        return self.index.tree
+
+    @property
+    def runs(self) -> Mapping[str, Run]:
+        return self.index.runs
+
+    @property
+    def reservations(self) -> tuple[Reservation, ...]:
+        """Promises that stand, Blocked ones too, by key (F3)."""
+        return self.index.reservations
+
+    def without(self, lease_keys: Iterable[str]) -> World:
+        """As if those leases were closed now and their pods gone."""
+        gone = [self.leases[key] for key in dict.fromkeys(lease_keys) if key in self.leases]
+        return self._closed([(lease, self.index.ends_at(lease), self.now) for lease in gone], self.now)
+
+    def at(self, instant: int) -> World:
+        """As if it were then: work with a duration has ended, windows have moved, reservations are due."""
+        if instant <= self.now:
+            return self
+        ended = [self.leases[key] for key in self.index.ended_by(instant) if key in self.leases]
+        return self._closed([(lease, end, end or instant) for lease, end in self._ends(ended)], instant)
+
+    def unused(self, instant: int) -> World:
+        """F1 (a): as if nobody held or reserved anything at that instant; hours burnt until now stay burnt."""
+        books = self.books.as_unused(instant, self.now)
+        return World(self.index.unpromised(), instant, {}, books, self.fleet)
+
+    def events(self) -> tuple[int, ...]:
+        """F1 (c): later instants at which something known changes: ends, windows, reservations; in order."""
+        return tuple(sorted(instant for instant in self.index.instants() if instant > self.now))
+
+    def window_starts(self, flavor: str) -> tuple[int, ...]:
+        """F1 (a): now and every later instant at which a window of the flavor opens."""
+        starts = {e.start_at for budget in self.snapshot.budgets for e in budget.envelopes if e.flavor == flavor}
+        return (self.now, *sorted(start for start in starts if start is not None and start > self.now))
+
+    def ends_at(self, lease: Lease) -> int | None:
+        """When a lease will end: its attempt's first Active start + duration; None for a run without one (C2)."""
+        return self.index.ends_at(lease)
+
+    def leases_of(self, run: Run) -> tuple[Lease, ...]:
+        """The run's open leases, by key."""
+        mine = [lease for lease in self.index.leases_of(run) if lease.key in self.leases]
+        return tuple(sorted(mine, key=lambda lease: lease.key))
+
+    def ask(self, run: Run) -> Ask:
+        """On the run's behalf: what is left of its look-ahead (C2), its horizon (F3), its own promises aside."""
+        ahead = self.ahead(run)
+        return Ask(
+            now=self.now,
+            horizon=horizon(self.now, ahead, run.opportunistic),
+            ahead=ahead,
+            counted=not run.opportunistic,
+            own=self.index.promises_by_run.get(run.key, ()),
+        )
+
+    def ahead(self, run: Run) -> int | None:
+        """C2: the run's duration, or what is left of it if it holds leases; None without a duration."""
+        if run.duration is None:
+            return None
+        held = self.leases_of(run)
+        ends = [end for end in (self.index.ends_at(lease) for lease in held) if end is not None]
+        return max(0, max(ends) - self.now) if ends else run.duration
+
+    def room(self, run: Run, only: Domain | None = None) -> Room:
+        """What the run may use of the fleet now, or of one domain of it (P1, F3)."""
+        reach = horizon(self.now, self.ahead(run), run.opportunistic)
+        view = View(now=self.now, horizon=reach, own=self.index.node_holds.get(run.key, {}))
+        return self.fleet.room(run, view, only)
+
+    def empty_room(self, run: Run) -> Room:
+        """F1 (a): what the run could use of the empty fleet."""
+        return self.fleet.empty_room(run)
+
+    def used_domains(self, run: Run) -> tuple[Domain, ...]:
+        """P3: domains in which the run already holds groups, by name."""
+        nodes = self.fleet.nodes
+        working = [lease.node for lease in self.leases_of(run) if lease.role is not Role.SPARE]
+        found = {nodes[name].domain for name in working if name in nodes}
+        return tuple(sorted(domain for domain in found if domain is not None))
+
+    def borrowed_gpus(self, run: Run) -> int:
+        """C6: borrowed GPUs that the run holds, spares included."""
+        return sum(lease.gpus for lease in self.leases_of(run) if lease.funding is FundingClass.BORROWED)
+
+    def queued_payers(self, run: Run) -> frozenset[Payer]:
+        """F1 (d): envelopes that an older Blocked reservation waits for; StrictFIFO ones are passed over."""
+        blocked = [made for made in self.reservations if made.earliest_start is None]
+        mine = [(made.created_at, made.key) for made in blocked if made.run_key == run.key]
+        older = [made for made in blocked if made.run_key != run.key and (not mine or _age(made) < min(mine))]
+        return frozenset(share.payer for made in older for share in made.payers)
+
+    def _ends(self, leases: Iterable[Lease]) -> Iterable[tuple[Lease, int | None]]:
+        return ((lease, self.index.ends_at(lease)) for lease in leases)
+
+    def _closed(self, ended: list[tuple[Lease, int | None, int]], now: int) -> World:
+        keys = {lease.key for lease, _, _ in ended}
+        if not keys:
+            books = self.books.closed((), now)
+            return World(self.index, now, self.leases, books, self.fleet)
+        leases = dict(self.leases)
+        for key in keys:
+            del leases[key]
+        fleet = self.fleet.without([lease for lease, _, _ in ended], self.index.pods())
+        return World(self.index, now, leases, self.books.closed(ended, now), fleet)
+
+
+class Index:
+    """What all worlds of one snapshot share: runs, the organisation, promises, and when attempts end."""
+
+    def __init__(self, snapshot: Snapshot, now: int, leases: Mapping[str, Lease]) -> None:
+        self.snapshot, self.now = snapshot, now
+        self.tree = Tree(snapshot.budgets)
+        self.runs = {run.key: run for run in snapshot.runs}
+        self._leases = leases
+        self._ends = self._attempt_ends(fold.first_starts(snapshot, leases.values()))
+        self.reservations = fold.standing_reservations(snapshot, self.runs, leases.values())
+        self.promises_by_run: dict[str, tuple[Promise, ...]] = {}
+        self.node_holds: dict[str, NodeHolds] = {}
+        for made in self.reservations:
+            self.promises_by_run[made.run_key] = promises_of(self.tree, self.runs, made, now)
+            self.node_holds[made.run_key] = self._slice_holds(made)
+        self._by_run: dict[tuple[str, str], list[Lease]] | None = None
+        self._order: list[tuple[int, str]] | None = None
+        self._pods: dict[tuple[str, str, str], Pod] | None = None
+
+    def unpromised(self) -> Index:
+        """The same without leases and promises (F1 a)."""
+        other = object.__new__(Index)
+        other.__dict__.update(self.__dict__)
+        other._leases, other.reservations, other._by_run = {}, (), {}
+        other.promises_by_run, other.node_holds, other._order = {}, {}, []
+        return other
+
+    def all_promises(self) -> Iterable[Promise]:
+        return (promise for promises in self.promises_by_run.values() for promise in promises)
+
+    def ends_at(self, lease: Lease) -> int | None:
+        return self._ends.get((lease.run_key, lease.run_uid, lease.attempt))
+
+    def leases_of(self, run: Run) -> Iterable[Lease]:
+        if self._by_run is None:
+            self._by_run = {}
+            for lease in self._leases.values():
+                self._by_run.setdefault((lease.namespace, lease.run_name), []).append(lease)
+        found = self._by_run.get((run.namespace, run.name), ())
+        return [lease for lease in found if fold.same_run(run, lease.run_uid)]
+
+    def ended_by(self, instant: int) -> Iterable[str]:
+        """Leases whose known end has come by then, those past their duration included."""
+        if self._order is None:
+            known = ((self.ends_at(lease), key) for key, lease in self._leases.items())
+            self._order = sorted((end, key) for end, key in known if end is not None)
+        return (key for _, key in self._order[: bisect_right(self._order, (instant, "\U0010ffff"))])
+
+    def instants(self) -> set[int]:
+        """Ends of leases, windows that open or close, reservations that begin or finish."""
+        found = set(self._ends.values())
+        for budget in self.snapshot.budgets:
+            for envelope in budget.envelopes:
+                found.update(t for t in (envelope.start_at, envelope.end_at) if t is not None)
+        for holds in self.node_holds.values():
+            found.update(t for hold in holds.values() for t in (hold.start_at, hold.finish_at))
+        for promises in self.promises_by_run.values():
+            found.update(t for promise in promises for t in (promise.hold.start_at, promise.hold.finish_at))
+        found.discard(FOREVER)
+        return found
+
+    def pods(self) -> Mapping[tuple[str, str, str], Pod]:
+        if self._pods is None:
+            self._pods = {(pod.namespace, pod.name, pod.uid): pod for pod in self.snapshot.pods}
+        return self._pods
+
+    def _attempt_ends(self, starts: Mapping[fold.Attempt, int]) -> dict[fold.Attempt, int]:
+        """C2: when each attempt ends; one past its duration counts until now and nothing more."""
+        ends = {}
+        for attempt, start in starts.items():
+            run = self.runs.get(attempt[0])
+            if run is not None and run.duration is not None and fold.same_run(run, attempt[1]):
+                ends[attempt] = max(self.now, start + run.duration)
+        return ends
+
+    def _slice_holds(self, made: Reservation) -> NodeHolds:
+        """F3: a reservation's slice by node, from its earliestStart until its run will have ended."""
+        if made.earliest_start is None:
+            return {}
+        run, gpus = self.runs[made.run_key], dict[str, int]()
+        for group in made.groups:
+            for node in group.nodes:
+                gpus[node.name] = gpus.get(node.name, 0) + node.gpus
+        start = made.earliest_start
+        finish = FOREVER if run.duration is None else max(self.now, start) + run.duration
+        return {name: Hold(start, finish, count) for name, count in gpus.items()}
+
+
+def _age(made: Reservation) -> tuple[int, str]:
+    return made.created_at, made.key
