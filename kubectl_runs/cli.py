@@ -34,10 +34,10 @@ class Group(TyperGroup):
             context_settings=SETTINGS,
         )
 
-    def list_commands(self, ctx: Context) -> list[str]:
+    def list_commands(self, ctx: Context) -> list[str]:  # noqa: ARG002 - typer's signature
         return list(VERBS)
 
-    def get_command(self, ctx: Context, cmd_name: str) -> Command | None:
+    def get_command(self, ctx: Context, cmd_name: str) -> Command | None:  # noqa: ARG002
         return load(cmd_name) if cmd_name in VERBS else None
 
     def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, Command | None, list[str]]:
@@ -45,7 +45,7 @@ class Group(TyperGroup):
             raise unknown_verb(args[0])
         return super().resolve_command(ctx, args)
 
-    def format_help(self, ctx: Context, formatter: HelpFormatter) -> None:
+    def format_help(self, ctx: Context, formatter: HelpFormatter) -> None:  # noqa: ARG002
         width = max(map(len, VERBS))
         formatter.write(f"{ABOUT}\n\nUsage:\n  {PROGRAM} COMMAND [flags]\n")
         for title, verbs in SECTIONS.items():
@@ -61,12 +61,13 @@ class RunsCommand(TyperCommand):
         valued = {name for param in self.params if not getattr(param, "is_flag", True) for name in param.opts}
         return super().parse_args(ctx, fill_bare(args, valued))
 
-    def format_help_text(self, ctx: Context, formatter: HelpFormatter) -> None:
+    def format_help_text(self, ctx: Context, formatter: HelpFormatter) -> None:  # noqa: ARG002
         text = inspect.cleandoc(self.help or "")
         formatter.write(f"\n{text}\n")
 
     def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
-        own, common = [], []
+        own: list[tuple[str, str]] = []
+        common: list[tuple[str, str]] = []
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)
             if record is not None:

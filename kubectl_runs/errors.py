@@ -55,7 +55,7 @@ class NotFoundError(RunsError):
 class WireError(RunsError):
     """An object that cannot be read: which one, where in it, and why."""
 
-    def __init__(self, *, object: str, path: str, problem: str, file: str = "") -> None:
+    def __init__(self, *, object: str, path: str, problem: str, file: str = "") -> None:  # noqa: A002
         self.object = object  # "Run rai/train"
         self.path = path  # "spec.resources.totalGPUs"
         self.problem = problem

@@ -11,6 +11,7 @@ import inspect
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -44,7 +45,7 @@ class Flags:
     verbose: int = 0
 
 
-def _option(*names: str, help: str, metavar: str | None = None, **more: Any) -> Any:
+def _option(*names: str, help: str, metavar: str | None = None, **more: Any) -> Any:  # noqa: A002
     return typer.Option(*names, help=help, metavar=metavar, show_default=False, **more)
 
 
@@ -101,7 +102,7 @@ def _annotations(function: Callable[..., Any]) -> dict[str, Any]:
     """The function's annotations, evaluated all but the session's, which only type checkers import."""
     names = function.__globals__
     return {
-        name: eval(text, names) if isinstance(text, str) else text  # noqa: S307 - our own source
+        name: eval(text, names) if isinstance(text, str) else text
         for name, text in function.__annotations__.items()
         if name not in ("session", "return")
     }
@@ -147,7 +148,7 @@ def _is_file(word: str) -> bool:
     if os.sep in word or word.endswith((".db", ".sqlite", ".sandbox")):
         return True
     try:
-        with open(word, "rb") as file:
+        with Path(word).open("rb") as file:
             return file.read(15) == b"SQLite format 3"
     except OSError:
         return False

@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -259,10 +260,10 @@ def _cluster(flags: Flags) -> Store:
 
 
 def _default_sandbox() -> str:
-    folder = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
-    path = os.path.join(folder, "kubectl-runs", "sandbox.db")
+    home = os.environ.get("XDG_DATA_HOME")
+    folder = (Path(home) if home else Path.home() / ".local" / "share") / "kubectl-runs"
     try:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise RunsError(f"cannot make {os.path.dirname(path)}: {error.strerror}", hint="--sandbox=FILE") from None
-    return path
+        raise RunsError(f"cannot make {folder}: {error.strerror}", hint="--sandbox=FILE") from None
+    return str(folder / "sandbox.db")

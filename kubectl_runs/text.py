@@ -57,7 +57,7 @@ def plural(count: int, word: str, words: str = "") -> str:
 
 def span(seconds: int) -> str:
     """A length of time for people: its two largest units (`7h35m`, `2d4h`, `45s`)."""
-    parts = []
+    parts: list[str] = []
     rest = abs(seconds)
     for size, unit in ((86400, "d"), (3600, "h"), (60, "m"), (1, "s")):
         count, rest = divmod(rest, size)

@@ -2,6 +2,7 @@
 
 from kubectl_runs.errors import WireError
 from kubectl_runs.wire.decode.fleet import Topology, needs, node, pod
+from kubectl_runs.wire.decode.shape import describe
 from kubectl_runs.wire.decode.whole import base as ledger
 from kubectl_runs.wire.decode.whole import (
     budget,
@@ -13,11 +14,16 @@ from kubectl_runs.wire.decode.whole import (
     snapshot,
     topology,
 )
+from planner.model import LedgerBase
+
+NO_BASE = LedgerBase()  # a snapshot without a Ledger has base 0 (section 6)
 
 __all__ = [
+    "NO_BASE",
     "Topology",
     "WireError",
     "budget",
+    "describe",
     "entry",
     "lease",
     "ledger",

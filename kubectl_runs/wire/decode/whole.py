@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
+from kubectl_runs.errors import WireError
 from kubectl_runs.wire.decode import budget as budgets
 from kubectl_runs.wire.decode import fleet, ledger, shape
 from kubectl_runs.wire.decode import lease as leases
@@ -68,8 +69,12 @@ def entry(obj: Json) -> Entry:
     """An entry; one of a wrong shape is void (6.1)."""
     try:
         return _named(ledger.entry, obj)
-    except shape.WireError as wrong:
+    except WireError as wrong:
         return ledger.void(obj, f"{wrong.path}: {wrong.problem}")
+
+
+def _strict_entry(obj: Json) -> Entry:
+    return _named(ledger.entry, obj)
 
 
 def base(obj: Json) -> LedgerBase:
@@ -114,7 +119,7 @@ def snapshot(
         for obj in by_kind[kind]:
             try:
                 found.append(read(obj, *args))
-            except shape.WireError as wrong:
+            except WireError as wrong:
                 if strict:
                     raise
                 problems.append(wrong.message)
@@ -130,7 +135,7 @@ def snapshot(
         runs=each("Run", run, owners),
         leases=each("Lease", lease, instead=held_anyway),
         reservations=each("Reservation", reservation),
-        entries=each("LedgerEntry", entry),
+        entries=each("LedgerEntry", _strict_entry if strict else entry),
         base=None if ledger_object is None else _named(ledger.base, ledger_object)[0],
         namespace_owners=owners,
         pods_visible=pods_visible,
