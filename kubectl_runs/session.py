@@ -21,8 +21,10 @@ from kubectl_runs.flags import COLORS, DEFAULT_SANDBOX, FORMATS, Flags
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from kubectl_runs.read import Reading
     from kubectl_runs.store.protocol import Object, Store
     from kubectl_runs.wire.kinds import Kind
+    from planner.model import Snapshot
 
 ENVIRONMENT = "KUBECTL_RUNS_SANDBOX"
 
@@ -88,6 +90,27 @@ class Session:
     def now(self) -> int:
         """The server's time; of a file `--now`, else the time at which it was saved, else the clock."""
         return self.store.now()
+
+    def snapshot(self, *, runs: Iterable[str] = ()) -> Snapshot:
+        """The planner's input: all of a file, or a fresh read in the order of 6.1; `runs` are keys of those whose
+        closed leases count too. From then on `now` is the server's time of that read."""
+        if self.is_file:
+            made: Snapshot = self.store.snapshot  # type: ignore[attr-defined]
+            return made
+        return self.reading(runs=runs).snapshot
+
+    def reading(self, *, runs: Iterable[str] = ()) -> Reading:
+        """A fresh read of a cluster or sandbox; bad objects are reported on stderr, and the rest goes on."""
+        from kubectl_runs.commit.steps import drive
+        from kubectl_runs.read import read
+
+        reading = drive(read(runs=tuple(runs)), self.store)
+        self.__dict__["now"] = reading.now
+        for problem in reading.problems:
+            self.note(f"warning: {problem}")
+        if not reading.snapshot.pods_visible:
+            self.note("warning: foreign pods not visible; no plan is exact")
+        return reading
 
     @property
     def _given_now(self) -> int | None:

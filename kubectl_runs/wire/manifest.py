@@ -91,6 +91,24 @@ def run(name: str) -> Document:
     return found[0]
 
 
+def check_run(document: Document) -> None:
+    """What section 4 refuses in a pod template; raises `WireError`. `plan` may leave the template out."""
+    from kubectl_runs.wire.pods import check_template
+
+    spec = document.value.get("spec") or {}
+    template = spec.get("template")
+    if template is None:
+        return
+    for path, kind in (("spec", dict), ("spec.containers", list)):
+        part = template
+        for key in path.split("."):
+            part = part.get(key) if isinstance(part, dict) else None
+        if not isinstance(part, kind):
+            problem = "must be a list" if kind is list else "must be an object"
+            raise WireError(object="Run", path=f"spec.template.{path}", problem=problem)
+    check_template(document.value)
+
+
 def _has_name(document: Document) -> None:
     metadata = document.value.get("metadata")
     if not isinstance(metadata, dict):

@@ -1,0 +1,84 @@
+"""`plan`: what `submit` would do and why. Reads, decides, prints; changes nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kubectl_runs import errors
+from kubectl_runs.asked import Change, asked_run
+from kubectl_runs.flags import with_session
+
+if TYPE_CHECKING:
+    from kubectl_runs.asked import AskedRun
+    from kubectl_runs.session import Session
+    from planner.model import Decision
+
+
+@with_session
+def command(
+    session: Session,
+    run: Annotated[str | None, typer.Argument(metavar="RUN", help="A run that exists", show_default=False)] = None,
+    file: Annotated[
+        str | None, typer.Option("-f", "--filename", metavar="FILE", help="A manifest, or - for stdin")
+    ] = None,
+    gpus: Annotated[int | None, typer.Option("--gpus", metavar="N", min=1, help="As if it asked for N GPUs")] = None,
+    sponsor: Annotated[
+        list[str] | None, typer.Option("--sponsor", metavar="OWNER", help="As if it named this sponsor too")
+    ] = None,
+    at: Annotated[str | None, typer.Option("--at", metavar="TIME", help="As if it were submitted then")] = None,
+    exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit 3 if it would not start now")] = False,
+) -> int:
+    """Show what submit would do and why; changes nothing.
+
+    The first line answers: starts now, starts then, or why never. Below it stand the groups with their nodes, who
+    pays, who would have to yield, and remedies that were each tried. A run that already holds GPUs is planned for its
+    next growth.
+
+    Exit codes: 0 it would start or be reserved, 1 it is refused, 3 with --exit-code if it would only be reserved.
+
+    Examples:
+      kubectl runs plan -f train.yaml
+      kubectl runs plan train --gpus 64
+      kubectl runs plan -f train.yaml --from snapshot.yaml --now 2026-01-05T12:00:00Z -o json
+    """
+    asked = asked_run(session, name=run, file=file, change=Change(gpus=gpus, sponsors=tuple(sponsor or ())))
+    decision = decide(session, asked, gpus=gpus, at=at)
+    show(session, decision, asked.command)
+    return exit_of(decision, exit_code=exit_code)
+
+
+def decide(session: Session, asked: AskedRun, *, gpus: int | None = None, at: str | None = None) -> Decision:
+    """The planner's answer: a start, or the growth of a run that holds GPUs (E2)."""
+    from kubectl_runs.session import instant
+    from planner.elastic import plan_growth
+    from planner.plan import plan_run
+
+    now = session.now if at is None else instant(at, "--at")
+    if now < session.now:
+        raise errors.UsageError(f"--at {at} is in the past")
+    if asked.holds:
+        return plan_growth(asked.snapshot, asked.run, now, to=gpus)
+    return plan_run(asked.snapshot, asked.run, now)
+
+
+def show(session: Session, decision: Decision, asked: str) -> None:
+    """Prints a decision: JSON as in section 8, or for people."""
+    from kubectl_runs.render.plan import Asked, render
+    from kubectl_runs.wire.decision import decision_json
+
+    answer: dict[str, Any] = decision_json(decision)
+    if session.format == "name":
+        session.out(f"{answer['decision']}")
+    elif not session.data(answer):
+        session.out(render(answer, Asked(command=asked, now=session.now, verbose=session.verbose > 0)))
+
+
+def exit_of(decision: Decision, *, exit_code: bool) -> int:
+    """0 for start and reserve, 1 for refuse; with `--exit-code` reserve is 3."""
+    if decision.verdict == "refuse":
+        return errors.FAILED
+    if decision.verdict == "reserve" and exit_code:
+        return errors.NOT_NOW
+    return errors.DONE

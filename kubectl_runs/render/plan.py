@@ -1,0 +1,207 @@
+"""A decision for people, read like the best plan output: the first line answers, then what would be created, shrunk
+and ended, sums that add up, and at the end that nothing was changed. Pure: the JSON of section 8 → text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kubectl_runs.text import clean, plural, span, table
+from kubectl_runs.wire.times import instant
+
+Json = dict[str, Any]
+
+MARK_NEW, MARK_CHANGED, MARK_GONE = "+", "~", "-"
+CUT_WORDS = {
+    "EndFiller": ("ends", "filler"),
+    "DropSpare": ("drops", "spare"),
+    "Shrink": ("shrinks", "shrink"),
+    "RandomPreempt": ("ends", "lottery"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What the command was asked: for the hints, which repeat it with one change."""
+
+    command: str  # "plan -f train.yaml"
+    now: int
+    verbose: bool = False
+
+
+def render(answer: Json, asked: Asked) -> str:
+    """The whole screen."""
+    parts = [headline(answer, asked.now), *_why(answer), groups(answer), payers(answer), cuts(answer)]
+    parts += [lottery(answer), remedies(answer, asked)]
+    if asked.verbose:
+        parts.append(steps(answer["trace"]))
+    parts.append(f"{summary(answer)} Nothing was changed.\n")
+    return "\n".join(part for part in parts if part)
+
+
+def headline(answer: Json, now: int) -> str:
+    """The answer in one line."""
+    run = clean(answer["run"] or "the budget")
+    match answer["decision"]:
+        case "start":
+            line = f"{run} would start now with {plural(answer['width'], 'GPU')}"
+            line += f" after {plural(len(answer['cuts']), 'cut')}." if answer["cuts"] else "."
+        case "reserve":
+            line = f"{run} would not start now ({answer['reason']}). {_promise(answer, now)}"
+        case "refuse":
+            line = f"{run} cannot start: {answer['reason']}."
+        case "cut":
+            freed = sum(cut["gpus"] for cut in answer["cuts"])
+            line = f"{run} would give up {plural(freed, 'GPU')}, leaving a width of {answer['width']}."
+            if answer["run"] is None:
+                line = f"{plural(len(answer['cuts']), 'cut')} would free {plural(freed, 'GPU')}."
+        case _:
+            line = f"{run}: nothing to do" + (f" ({answer['reason']})." if answer["reason"] else ".")
+    return line + "\n"
+
+
+def _promise(answer: Json, now: int) -> str:
+    start = answer["earliestStart"]
+    if start is None:
+        return "It waits until a budget allows it; no start can be promised."
+    ahead = instant(start) - now
+    when = "now" if ahead <= 0 else f"{start} (in {span(ahead)})"
+    if answer["confidence"] == "needs-cuts":
+        return f"Earliest start {when}, if others yield."
+    return f"Earliest start {when}."
+
+
+def _why(answer: Json) -> Iterator[str]:
+    if answer["message"] and answer["decision"] != "start":
+        yield "  why   " + clean(answer["message"]) + "\n"
+    if answer["deficitGPUs"]:
+        yield f"  missing   {plural(answer['deficitGPUs'], 'GPU')} that no node has free now\n"
+
+
+def groups(answer: Json) -> str:
+    """What would be created: one line a group and role, nodes with their GPUs."""
+    rows = []
+    for group in answer["groups"]:
+        for role in ("Active", "Spare", "Borrowed"):
+            seats = _by_node(placement for placement in group["placements"] if placement["role"] == role)
+            if seats:
+                nodes = ", ".join(f"{node} {gpus}" for node, gpus in seats.items())
+                total = plural(sum(seats.values()), "GPU")
+                rows.append((MARK_NEW, f"group {group['index']}", total, _role(role), group["domain"], nodes))
+    return table(rows, indent="  ")
+
+
+def _by_node(placements: Iterator[Json]) -> dict[str, int]:
+    """GPUs by node: a node shared by two payers is one place."""
+    found: dict[str, int] = {}
+    for placement in placements:
+        found[placement["node"]] = found.get(placement["node"], 0) + placement["gpus"]
+    return found
+
+
+def _role(role: str) -> str:
+    """The words of the design: on the wire a filler's role is `Borrowed`, which is no way of paying."""
+    return {"Active": "active", "Spare": "spare", "Borrowed": "filler"}[role]
+
+
+def payers(answer: Json) -> str:
+    """Who pays, in the order of payment, and the sum."""
+    rows = [
+        (
+            "paid by" if index == 0 else "",
+            part["gpus"],
+            f"{part['budget']}/{part['envelope']}",
+            part["class"],
+            part["owner"],
+        )
+        for index, part in enumerate(answer["payers"])
+    ]
+    if len(rows) > 1:
+        rows.append(("in all", sum(part["gpus"] for part in answer["payers"]), "", "", ""))
+    return table(rows, right=(1,), indent="  ")
+
+
+def cuts(answer: Json) -> str:
+    """Who would yield: `~` where a run goes on with less, `-` where it ends."""
+    rows = []
+    for cut in answer["cuts"]:
+        ends = cut["kind"] in ("EndFiller", "RandomPreempt")
+        verb, word = CUT_WORDS[cut["kind"]]
+        what = f"run/{cut['run']}" + ("" if cut["group"] is None else f" group {cut['group']}")
+        note = f"{word}, an example draw" if cut["provisional"] else word
+        rows.append((MARK_GONE if ends else MARK_CHANGED, what, verb, plural(cut["gpus"], "GPU"), note))
+    return table(rows, indent="  ")
+
+
+def lottery(answer: Json) -> str:
+    """Every token's chance at the first draw (R4)."""
+    drawn = answer["lottery"]
+    if drawn is None:
+        return ""
+    state = "provisional: the real seed does not exist yet" if drawn["provisional"] else "attested"
+    head = f"  lottery   seed {clean(drawn['seed'])} ({state})\n"
+    rows = [
+        ("chance", token["chance"], token["run"], token["owner"], plural(token["gpus"], "GPU"))
+        for token in drawn["tokens"]
+    ]
+    return head + table(rows, indent="    ")
+
+
+def remedies(answer: Json, asked: Asked) -> str:
+    """What would help; each was tried by the planner (F4)."""
+    found = answer["remedies"]
+    if not found:
+        return ""
+    title = "any one of these would help:" if len(found) > 1 else "this would help:"
+    rows = [(remedy["message"], pasted(remedy["command"], asked.command)) for remedy in found]
+    return f"  {title}\n" + table(rows, indent="    ")
+
+
+def pasted(command: str, asked: str) -> str:
+    """A remedy's command as it can be pasted: `plan --gpus 24` repeats what was asked, with that change."""
+    if command.startswith("plan ") and asked.startswith("plan "):
+        return f"kubectl runs {asked} {command.removeprefix('plan ')}"
+    return f"kubectl runs {command}" if command else ""
+
+
+def steps(trace: Sequence[Json]) -> str:
+    """Every step of the trace, one line each: `-v`, and `explain`."""
+    header = ("RULE", "ACT", "WHAT", "GROUP", "NEED", "HAD", "TOOK", "CAP", "WHY")
+    rows = [
+        (
+            step["rule"],
+            step["act"],
+            step["subject"] + (f" {step['node']}" if step.get("node") else ""),
+            *(step.get(key, "") for key in ("group", "need", "had", "took", "cap")),
+            " ".join(filter(None, (str(step.get("reason") or ""), str(step.get("note") or "")))),
+        )
+        for step in trace
+    ]
+    return table([header, *rows], right=(3, 4, 5, 6, 7), indent="  ")
+
+
+def summary(answer: Json) -> str:
+    """One countable line."""
+    held = sum(part["gpus"] for part in answer["payers"])
+    parts = []
+    if answer["decision"] == "start":
+        parts.append(f"{plural(held, 'GPU')} to hold on {plural(len(_nodes(answer)), 'node')}")
+    elif answer["decision"] == "reserve":
+        parts.append(f"1 to reserve ({plural(held, 'GPU')})" if held else "1 to reserve")
+    else:
+        parts.append("nothing to start")
+    for kind, word in (
+        ("Shrink", "to shrink"),
+        ("DropSpare", "to drop"),
+        ("EndFiller", "filler"),
+        ("RandomPreempt", "drawn"),
+    ):
+        found = [cut for cut in answer["cuts"] if cut["kind"] == kind]
+        if found:
+            parts.append(f"{len(found)} {word} ({plural(sum(cut['gpus'] for cut in found), 'GPU')})")
+    return f"Plan: {', '.join(parts)}."
+
+
+def _nodes(answer: Json) -> frozenset[str]:
+    return frozenset(placement["node"] for group in answer["groups"] for placement in group["placements"])
