@@ -34,7 +34,9 @@ class Reading:
     base: LedgerBase
     base_object: Object | None = field(hash=False)  # None: nobody has installed a Ledger
     tip: Tip
+    seen: int  # the tip when pods were listed: of later entries' pods this reading knows nothing (6.6)
     read_at: int  # server time of its first reply: the plan is no younger than this
+    pod_namespaces: frozenset[str] = frozenset()  # whose pods were listed, where not all could be
     problems: tuple[str, ...] = ()
 
     @property
@@ -54,14 +56,14 @@ class Reading:
         return found is None or (found.get("status") or {}).get("phase") == "Terminating"
 
 
-def read(*, runs: Iterable[str] = ()) -> Steps[Reading]:
+def read(*, runs: Sequence[str] = ()) -> Steps[Reading]:
     """Everything a plan needs, in the order of 6.1; `runs` are the keys of those whose closed leases count too."""
     base_object, read_at = yield from _read_base()
     base = decode.ledger(base_object) if base_object else LedgerBase()
     pending, entries = yield from _read_entries(base)
-    held = yield from _read_held(tuple(runs))
+    held = yield from _read_held(runs)
     strays = yield from _read_strays(pending, held[LEASE])
-    around, visible = yield from _read_surroundings(tuple(runs))
+    around, visible = yield from _read_surroundings(runs)
     objects = {**held, LEASE: {**held[LEASE], **strays}, **around}
     tip, linked = link(Tip.of_base(base), map(decode.entry, entries))
     old = tuple(decode.entry(entry) for entry in pending)
@@ -72,7 +74,9 @@ def read(*, runs: Iterable[str] = ()) -> Steps[Reading]:
         base=base,
         base_object=base_object,
         tip=tip,
+        seen=tip.seq,
         read_at=read_at,
+        pod_namespaces=frozenset(key.partition("/")[0] for key in runs),
         problems=tuple(problems),
     )
 
@@ -160,7 +164,7 @@ def _get_entry(number: int) -> Request:
     return Get(kind=LEDGER_ENTRY, name=encode.entry_name(number))
 
 
-def _read_held(runs: tuple[str, ...]) -> Steps[dict[Kind, dict[str, Object]]]:
+def _read_held(runs: Sequence[str]) -> Steps[dict[Kind, dict[str, Object]]]:
     """6.1: runs and reservations, open leases, and all leases of the runs in question."""
     requests: list[Request] = [List(kind=RUN), List(kind=RESERVATION), List(kind=LEASE, fields=OPEN)]
     for key in runs:
@@ -173,12 +177,12 @@ def _read_held(runs: tuple[str, ...]) -> Steps[dict[Kind, dict[str, Object]]]:
 
 
 def _read_strays(pending: Sequence[Object], leases: Mapping[str, Object]) -> Steps[dict[str, Object]]:
-    """Leases that an entry in `pending` opened and that are not among the open ones: closed, or not written yet.
+    """Leases that an entry in `pending` opens or closes and that are not among the open ones: closed, or not written.
 
     The entry that closed one may be behind base already, so only the lease itself can tell.
     """
     entries = [entry for entry in map(decode.entry, pending) if not entry.void]
-    wanted = sorted({lease.key for lease in opened_leases(entries)} - closed_keys(entries) - set(leases))
+    wanted = sorted(({lease.key for lease in opened_leases(entries)} | closed_keys(entries)) - set(leases))
     outcomes = yield from all_of([_get_lease(key) for key in wanted])
     return {key: outcome.object for key, outcome in zip(wanted, outcomes, strict=True) if isinstance(outcome, Reply)}
 
@@ -188,7 +192,7 @@ def _get_lease(key: str) -> Request:
     return Get(kind=LEASE, name=name, namespace=namespace)
 
 
-def _read_surroundings(runs: tuple[str, ...]) -> Steps[tuple[dict[Kind, dict[str, Object]], bool]]:
+def _read_surroundings(runs: Sequence[str]) -> Steps[tuple[dict[Kind, dict[str, Object]], bool]]:
     """6.1: pods after the leases, so that a pod that looks gone is gone; nodes; budgets, namespaces."""
     outcomes = yield (List(kind=POD), List(kind=NODE), List(kind=BUDGET), List(kind=NAMESPACE))
     pods, nodes, budgets, namespaces = outcomes
