@@ -138,7 +138,7 @@ class Session:
             elsewhere = [item for item in everything if item["metadata"]["name"] == bare]
         if len(elsewhere) == 1:
             return elsewhere[0]
-        where = f" in namespace {namespace}" if kind.namespaced else ""
+        where = f" in {self.store.name}" if self.is_file else f" in namespace {namespace}" if kind.namespaced else ""
         also = ", ".join(sorted(f"{item['metadata']['namespace']}/{bare}" for item in elsewhere))
         raise NotFoundError(
             f"{kind.name.lower()} {bare} not found{where}" + (f" (there are: {also})" if also else ""),

@@ -1,13 +1,14 @@
 """Kubernetes JSON → the planner's words, without pydantic: strict on our specs, lenient on all else (section 8)."""
 
 from kubectl_runs.errors import WireError
-from kubectl_runs.wire.decode.fleet import Topology, needs, node, pod
+from kubectl_runs.wire.decode.fleet import Topology, lenient_instant, needs, node, pod
 from kubectl_runs.wire.decode.shape import describe
 from kubectl_runs.wire.decode.whole import base as ledger
 from kubectl_runs.wire.decode.whole import (
     budget,
     entry,
     lease,
+    leniently,
     namespace_owners,
     reservation,
     run,
@@ -27,6 +28,8 @@ __all__ = [
     "entry",
     "lease",
     "ledger",
+    "lenient_instant",
+    "leniently",
     "namespace_owners",
     "needs",
     "node",

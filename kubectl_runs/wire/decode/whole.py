@@ -7,7 +7,7 @@ a bad budget pays nothing new; a bad run starts nothing. In a file of ours one b
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from kubectl_runs.errors import WireError
@@ -84,6 +84,15 @@ def base(obj: Json) -> LedgerBase:
 def topology(obj: Json | None) -> Topology:
     """The label keys that a `Ledger` object sets; the usual ones without it."""
     return fleet.DEFAULT if obj is None else _named(ledger.base, obj)[1]
+
+
+def leniently(read: Callable[[Json], T], objects: Iterable[Json]) -> Iterator[T]:
+    """Those that can be read, for screens: a bad object is reported where it counts."""
+    for obj in objects:
+        try:
+            yield read(obj)
+        except WireError:
+            continue
 
 
 def namespace_owners(namespaces: Iterable[Json]) -> dict[str, str]:
