@@ -44,23 +44,24 @@ def command(
       kubectl runs plan -f train.yaml --from snapshot.yaml --now 2026-01-05T12:00:00Z -o json
     """
     asked = asked_run(session, name=run, file=file, change=Change(gpus=gpus, sponsors=tuple(sponsor or ())))
-    decision = decide(session, asked, gpus=gpus, at=at)
+    decision = decide(session, asked, at=at)
     show(session, decision, asked.command)
     return exit_of(decision, exit_code=exit_code)
 
 
-def decide(session: Session, asked: AskedRun, *, gpus: int | None = None, at: str | None = None) -> Decision:
-    """The planner's answer: a start, or the growth of a run that holds GPUs (E2)."""
+def decide(session: Session, asked: AskedRun, *, at: str | None = None) -> Decision:
+    """The planner's answer, now or as the world is expected to be at a later time."""
     from kubectl_runs.session import instant
-    from planner.elastic import plan_growth
-    from planner.plan import plan_run
+    from planner.plan import plan_in
+    from planner.world import World
 
-    now = session.now if at is None else instant(at, "--at")
-    if now < session.now:
-        raise errors.UsageError(f"--at {at} is in the past")
-    if asked.holds:
-        return plan_growth(asked.snapshot, asked.run, now, to=gpus)
-    return plan_run(asked.snapshot, asked.run, now)
+    world = World.of(asked.snapshot, session.now)
+    if at is not None:
+        then = instant(at, "--at")
+        if then < session.now:
+            raise errors.UsageError(f"--at {at} is in the past")
+        world = world.at(then)
+    return plan_in(world, asked.run)
 
 
 def show(session: Session, decision: Decision, asked: str) -> None:
