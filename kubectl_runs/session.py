@@ -56,7 +56,7 @@ class Session:
         if self.sandbox_file is not None:
             from kubectl_runs.store.sandbox import SandboxStore
 
-            return SandboxStore.open(self.sandbox_file)
+            return SandboxStore.open(self.sandbox_file, user=self.flags.as_user or "")
         return _cluster(self.flags)
 
     @cached_property

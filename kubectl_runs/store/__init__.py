@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kubectl_runs.store.cluster import ClusterStore
+    from kubectl_runs.store.sandbox import SandboxStore
 
 
 def open_cluster(
@@ -34,3 +35,10 @@ def open_cluster(
         as_groups=as_groups,
     )
     return ClusterStore(resolve(choice), request_timeout=request_timeout)
+
+
+def open_sandbox(path: str, *, user: str = "") -> SandboxStore:
+    """The embedded cluster in this file (made if it is not there), as an operator or with the rights of `user`."""
+    from kubectl_runs.store.sandbox import SandboxStore
+
+    return SandboxStore.open(path, user=user)
