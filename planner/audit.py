@@ -14,7 +14,7 @@ from planner.audit_draws import draws
 from planner.audit_entries import once, replay
 from planner.audit_fleet import pods, terminal_runs
 from planner.audit_history import Check, Evidence, Finding, History, Result, Severity
-from planner.audit_leases import attested, closed_leases, conservation
+from planner.audit_leases import attested, closed_leases, conservation, objects
 from planner.audit_ledger import base, chain
 from planner.audit_walk import caps, gpus
 from planner.model import Snapshot
@@ -23,6 +23,7 @@ __all__ = ["CHECKS", "Audit", "Check", "Evidence", "Finding", "Severity", "Tally
 
 NO_EVIDENCE = Evidence()
 CHECKS: dict[Check, Callable[[History], Result]] = {
+    Check.OBJECTS: objects,
     Check.CHAIN: chain,
     Check.BASE: base,
     Check.ATTESTED: attested,

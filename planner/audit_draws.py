@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 
 from planner.audit_history import Check, Findings, History, Result, closing_reason, entry_name
 from planner.audit_walk import State, before
-from planner.draw import ALGORITHM, budget_seed, frozen, order, reservation_seed
+from planner.draw import ALGORITHM, budget_seed, frozen, order, seed_of
+from planner.instants import rfc3339
 from planner.model import Closure, DrawRecord, Entry, EntryKind, Freeze, Lease, Role
 
+_SEED = re.compile("[0-9a-f]{64}")
 _LOTTERY = Closure.RANDOM_PREEMPT.value
 
 
@@ -98,6 +101,9 @@ def _cut(history: History, entry: Entry, state: State) -> Iterator[str]:
     if source is None or source.freeze is None or source.void or source.seq >= entry.seq:
         yield f"draws from entry {draw.freeze}, which froze nothing"
         return
+    if _SEED.fullmatch(draw.seed) is None:
+        yield f"seed {draw.seed} is not 64 hexadecimal digits"
+        return
     yield from _seed(history, entry, source, draw)
     yield from _picks(source.freeze, draw, state)
     for run in sorted(preempted ^ (set(draw.picks) - set(draw.given_back))):
@@ -106,15 +112,28 @@ def _cut(history: History, entry: Entry, state: State) -> Iterator[str]:
 
 
 def _seed(history: History, entry: Entry, source: Entry, draw: DrawRecord) -> Iterator[str]:
-    if entry.reservation is not None:
-        promise = next((one for one in history.snapshot.reservations if one.uid == entry.reservation.uid), None)
-        if promise is None:
-            return  # the reservation is gone, and with it a part of the seed
-        expected = reservation_seed(source, promise)
+    if source.reservation is not None:
+        start = _promised_start(history, source)
+        if start is None:
+            return  # the promise is archived, and with it a part of the seed
+        ref = source.reservation
+        expected = seed_of(source, namespace=ref.namespace, name=ref.name, uid=ref.uid, earliest_start=start)
     else:
         expected = budget_seed(source, entry.budgets[0].name if entry.budgets else "")
     if expected.hex() != draw.seed:
         yield f"seed {draw.seed} does not follow from entry {source.seq}, which gives {expected.hex()}"
+
+
+def _promised_start(history: History, freeze: Entry) -> str | None:
+    """`earliestStart` of the reservation as it stood at the freeze: from its entry, else from the object."""
+    assert freeze.reservation is not None
+    key = freeze.reservation.key
+    made = [one.reserve for one in history.counting if one.seq < freeze.seq and one.reserve and one.reserve.key == key]
+    made += [one for one in history.snapshot.reservations if one.uid == freeze.reservation.uid and not made]
+    if not made:
+        return None
+    start = made[-1].earliest_start
+    return "" if start is None else rfc3339(start)
 
 
 def _picks(freeze: Freeze, draw: DrawRecord, state: State) -> Iterator[str]:

@@ -105,9 +105,9 @@ def _opens(history: History, entry: Entry, state: State) -> Iterator[str]:
         if envelope is not None:
             yield from _payment(entry, opened, envelope, owners.get(opened.payer.budget))
             if run is not None and envelope.flavor != run.flavor:
-                yield f"{opened.payer.name} of flavor {envelope.flavor} pays for {run.flavor}"
+                yield f"{opened.payer.name} of flavor {envelope.flavor} pays for {run.flavor} of {run.key}"
         if run is not None and opened.owner != run.owner:
-            yield f"lease {opened.lease} names owner {opened.owner}, the run's is {run.owner}"
+            yield f"lease {opened.lease} names owner {opened.owner}, that of {run.key} is {run.owner}"
     if entry.kind is EntryKind.SWAP:
         yield from _swapped(entry, state)
     elif run is not None:
@@ -262,6 +262,9 @@ def _by_today(history: History, entry: Entry, state: State) -> Iterator[str]:
     if run is None or entry.kind not in (EntryKind.START, EntryKind.GROW):
         return
     opened = list(opened_leases((entry,)))
+    owner = history.snapshot.namespace_owners.get(run.namespace, run.owner)
+    if owner != run.owner:  # section 7
+        yield f"{run.key} belongs to {run.owner}, its namespace to {owner} today"
     borrowed = [lease for lease in (*state.of_run(run.uid), *opened) if lease.funding is FundingClass.BORROWED]
     limit = run.funding.borrow_gpus_max
     if borrowed and not (run.funding.allow_borrow and run.funding.sponsors):  # C5

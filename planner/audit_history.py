@@ -41,6 +41,7 @@ class Severity(StrEnum):
 class Check(StrEnum):
     """What must hold (section 6), one name each."""
 
+    OBJECTS = "objects"
     CHAIN = "chain"
     BASE = "base"
     ATTESTED = "attested"
@@ -79,6 +80,7 @@ class Evidence:
 
     lease_specs: Mapping[str, str] = field(default_factory=dict)  # lease key -> digest of its spec
     phases: Mapping[str, str] = field(default_factory=dict)  # run key -> status.phase
+    unreadable: tuple[str, ...] = ()  # what was wrong with objects of ours that could not be read
     namespaces: frozenset[str] | None = None  # those that exist and are not Terminating; None: not known
 
 

@@ -36,6 +36,16 @@ _FROZEN = (
 )
 
 
+def objects(history: History) -> Result:
+    """Every object of ours can be read: what cannot be counts as held, and nobody knows by whom (section 8)."""
+    found = Findings(Check.OBJECTS)
+    for problem in sorted(history.evidence.unreadable):
+        found.error(problem.partition(":")[0], problem.partition(": ")[2] or problem)
+    snapshot = history.snapshot
+    read = (snapshot.budgets, snapshot.runs, snapshot.leases, snapshot.reservations, snapshot.entries)
+    return found.result(sum(map(len, read)) + len(history.evidence.unreadable))
+
+
 def attested(history: History) -> Result:
     """Each lease and reservation is named by an entry that is kept, and says what that entry says (section 6)."""
     found = Findings(Check.ATTESTED)
@@ -74,9 +84,13 @@ def _reservation(history: History, reservation: Reservation, found: Findings) ->
         else:
             found.error(subject, "unattested: no entry makes this promise")
         return
+    named = [one for one in history.counting if one.reservation and one.reservation.key == reservation.key]
+    for one in named:
+        if one.reservation and one.reservation.uid != reservation.uid and one.seq >= entry.seq:
+            found.error(subject, f"its uid is {reservation.uid}, entry {one.seq} names {one.reservation.uid}")
     if not history.finished(entry.seq):
         return  # its newest slice may not have been written yet
-    for name in ("gpus", "groups", "payers", "earliest_start"):
+    for name in ("run_name", "gpus", "groups", "payers", "earliest_start"):
         if getattr(reservation, name) != getattr(entry.reserve, name):
             found.error(subject, f"{name} is not what entry {entry.seq} promised")
 

@@ -1,0 +1,75 @@
+"""Everything that is kept, as an audit goes by it: all entries and leases, and what objects say beyond the words.
+
+Decides what is read and in which order; what it means is the planner's. A cluster moves while it is read: `base`
+comes first and the entries last, so that whatever an object shows is in some entry by then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from kubectl_runs.store.protocol import List, Object, Store, StoreError
+from kubectl_runs.wire import decode
+from kubectl_runs.wire.kinds import (
+    BUDGET,
+    LEASE,
+    LEDGER,
+    LEDGER_ENTRY,
+    NAMESPACE,
+    NODE,
+    POD,
+    RESERVATION,
+    RUN,
+)
+from planner.audit import Evidence
+from planner.digest import digest
+from planner.model import Snapshot
+
+_BEFORE_ENTRIES = (RUN, RESERVATION, LEASE, POD, NODE, BUDGET, NAMESPACE)
+
+
+def read_everything(store: Store) -> list[Object]:
+    """All objects of a cluster that an audit needs."""
+    base = store.perform(List(kind=LEDGER)).items
+    between = store.perform_all([List(kind=kind) for kind in _BEFORE_ENTRIES])
+    entries = store.perform(List(kind=LEDGER_ENTRY)).items
+    found: list[Object] = [*base]
+    for outcome in between:
+        if isinstance(outcome, StoreError):
+            raise outcome
+        found += outcome.items
+    return [*found, *entries]
+
+
+def evidence(objects: Sequence[Object]) -> tuple[Snapshot, Evidence]:
+    """The planner's input with every entry and lease, and what else an audit goes by."""
+    snapshot, problems = decode.snapshot(objects)
+    return snapshot, replace(evidence_of(objects), unreadable=problems)
+
+
+def evidence_of(objects: Iterable[Object]) -> Evidence:
+    """Digests of the leases' specs, phases of runs, and which namespaces exist."""
+    specs: dict[str, str] = {}
+    phases: dict[str, str] = {}
+    namespaces: set[str] | None = None
+    for obj in objects:
+        kind, metadata = obj.get("kind"), obj.get("metadata") or {}
+        key = f"{metadata.get('namespace') or 'default'}/{metadata.get('name')}"
+        if kind == "Lease":
+            specs[key] = _digest(obj.get("spec"))
+        elif kind == "Run":
+            phases[key] = str((obj.get("status") or {}).get("phase") or "")
+        elif kind == "Namespace":
+            namespaces = namespaces or set()
+            if (obj.get("status") or {}).get("phase") != "Terminating":
+                namespaces.add(str(metadata.get("name")))
+    return Evidence(lease_specs=specs, phases=phases, namespaces=None if namespaces is None else frozenset(namespaces))
+
+
+def _digest(spec: Any) -> str:
+    try:
+        return digest(spec)
+    except ValueError:
+        return "no canonical spelling"
