@@ -86,7 +86,7 @@ def usage_of(argument: Any) -> str:
 
 def prose(text: str) -> list[str]:
     """A docstring as Markdown: indented blocks after a line like `Examples:` become code."""
-    lines = []
+    lines: list[str] = []
     for line in inspect.cleandoc(text).splitlines():
         code = line.startswith("  ")
         if code and lines and lines[-1] and not lines[-1].startswith("    "):
