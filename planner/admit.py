@@ -6,11 +6,19 @@ is forecast here: a no is a `Refusal` with the reason, and what to do about it i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 
-from planner.model import GroupSlice, PayerShare, Reason, Run, Seat, SliceGroup, Step
-from planner.shape import Placement
+from planner.cover import Till
+from planner.family import Lineup
+from planner.model import Domain, GroupSlice, PayerShare, Reason, Role, Run, Seat, SliceGroup, Step
+from planner.pack import place, place_group
+from planner.seats import seats_of
+from planner.shape import PlacedGroup, Placement, Shape, Unplaced, shape_of
+from planner.topology import Island, Room
 from planner.world import World
+
+WIDTHS_EACH = 16  # up to so many widths are tried one by one, more by bisection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,19 +49,198 @@ def fit(world: World, run: Run, *, width: int | None = None, within: tuple[Slice
 
     `within` is a reservation's slice to start in: only its nodes, and of each no more than it holds.
     """
-    raise NotImplementedError
+    if within:
+        return _fit_within(world, run, within)
+    room = world.room(run)
+    if width is not None or run.malleable is None:
+        return _fit_shape(world, run, shape_of(run, width), room)
+    return _largest(widths(run), lambda gpus: _fit_shape(world, run, shape_of(run, gpus), room))
 
 
 def fit_growth(world: World, run: Run, gpus: int) -> Fit | Refusal:
-    """E2: `gpus` more for a run that holds leases: next indexes, its own domains first, its own cover."""
-    raise NotImplementedError
+    """E2: `gpus` more for a run that holds leases: next indexes, its own domains first (P3), its own cover."""
+    held = world.leases_of(run)
+    next_index = max((lease.group for lease in held), default=-1) + 1
+    active = sum(lease.gpus for lease in held if lease.role is not Role.SPARE)
+    answer = _fit_shape(world, run, shape_of(run, gpus, next_index), world.room(run))
+    return replace(answer, width=active + answer.width) if isinstance(answer, Fit) else answer
 
 
 def could_pay(world: World, run: Run) -> Fit | Refusal:
-    """F1 (a), (d): whether anybody could pay for the run where the empty fleet would hold it."""
-    raise NotImplementedError
+    """F1 (a), (d): whether anybody could pay for the run where the empty fleet would hold it, at its least width."""
+    shape = shape_of(run, widths(run)[-1])
+    placement = place(world.empty_room(run), shape)
+    if isinstance(placement, Unplaced):
+        return _never(placement)
+    return pay(world, run, placement)
+
+
+def could_hold(world: World, run: Run) -> Placement | Unplaced:
+    """F1 (a): what pack makes of the run, at its least width, on the empty fleet."""
+    return place(world.empty_room(run), shape_of(run, widths(run)[-1]))
 
 
 def pay(world: World, run: Run, placement: Placement) -> Fit | Refusal:
-    """Cover for a placement that is already decided (R2: the winner's slice after cuts)."""
-    raise NotImplementedError
+    """Cover for a placement that is already decided: group by group, in each the spares after the actives (P3)."""
+    till = Till(
+        books=world.books,
+        ask=world.ask(run),
+        run=run,
+        lineup=Lineup(world.tree, run),
+        queued=world.queued_payers(run),
+        held=world.borrowed_gpus(run),
+    )
+    seats = seats_of(run, placement, till)
+    trace, asked = (*placement.trace, *till.trace), tuple(sorted(till.asked))
+    if seats is None:
+        return Refusal(
+            reason=till.reason, funding=True, deficit_gpus=0, trace=trace, asked=asked, waits_for=till.shares()
+        )
+    groups = tuple(GroupSlice(index=group.index, domain=group.domain) for group in placement.groups)
+    width = sum(seat.gpus for seat in seats if seat.role is not Role.SPARE)
+    return Fit(width=width, groups=groups, seats=seats, trace=trace, asked=asked)
+
+
+def widths(run: Run) -> range:
+    """P5: the widths a run may start at, largest first."""
+    if run.malleable is None:
+        return range(run.gpus_total, run.gpus_total - 1, -1)
+    wanted = run.malleable
+    return range(wanted.gpus_desired, wanted.gpus_min - 1, -max(1, wanted.gpus_step))
+
+
+def _largest(widths: range, try_width: Callable[[int], Fit | Refusal]) -> Fit | Refusal:
+    """The first width that fits; if none does, why not the least. Many widths are bisected: less needs less."""
+    answer = try_width(widths[0])
+    if isinstance(answer, Fit) or len(widths) == 1:
+        return answer
+    if len(widths) <= WIDTHS_EACH:
+        for width in widths[1:]:
+            answer = try_width(width)
+            if isinstance(answer, Fit):
+                return answer
+        return answer
+    least = try_width(widths[-1])
+    too_wide, fits = 0, len(widths) - 1
+    while isinstance(least, Fit) and fits - too_wide > 1:
+        middle = (too_wide + fits) // 2
+        answer = try_width(widths[middle])
+        if isinstance(answer, Fit):
+            fits, least = middle, answer
+        else:
+            too_wide = middle
+    return least
+
+
+def _fit_shape(world: World, run: Run, shape: Shape, room: Room) -> Fit | Refusal:
+    used = world.used_domains(run)
+    placement = place(room, shape, used)
+    if isinstance(placement, Unplaced):
+        return _no_place(world, run, shape, placement)
+    best = pay(world, run, placement)
+    if isinstance(best, Fit):
+        return best
+    # If no payer covers the best placement, the next is tried before giving up.
+    for other in _next_placements(world, run, shape, room, placement):
+        answer = pay(world, run, other)
+        if isinstance(answer, Fit):
+            return answer
+    return best
+
+
+def _next_placements(world: World, run: Run, shape: Shape, room: Room, placement: Placement) -> Iterable[Placement]:
+    """Placements that avoid the domains led with so far, save those that ask the same sources in the same order."""
+    lineup = Lineup(world.tree, run)
+    if len({lineup.location(domain) for domain in room.islands}) < 2:
+        return
+    seen = {_locations(lineup, placement)}
+    islands = dict(room.islands)
+    while len(islands) > 1:
+        del islands[placement.groups[0].domain]
+        found = place(replace(room, islands=islands), shape, world.used_domains(run))
+        if isinstance(found, Unplaced):
+            return
+        placement = found
+        where = _locations(lineup, placement)
+        if where not in seen:
+            seen.add(where)
+            yield placement
+
+
+def _locations(lineup: Lineup, placement: Placement) -> tuple[tuple[bool, ...], ...]:
+    domains = [domain for group in placement.groups for domain in (group.domain, *(at for at, _ in group.spares))]
+    return tuple(lineup.location(domain) for domain in domains)
+
+
+def _no_place(world: World, run: Run, shape: Shape, unplaced: Unplaced) -> Refusal:
+    """R1: whether anybody could pay is asked where the empty fleet would hold the run; only then are GPUs missing."""
+    empty = place(world.empty_room(run), shape)
+    if isinstance(empty, Unplaced):
+        return replace(_never(empty), deficit_gpus=unplaced.gpus_missing)
+    answer = pay(world, run, empty)
+    if isinstance(answer, Refusal):
+        asked = tuple(step for step in answer.trace if step.rule.startswith("C"))
+        return replace(answer, deficit_gpus=unplaced.gpus_missing, trace=(*unplaced.trace, *asked))
+    return Refusal(
+        reason=unplaced.reason,
+        funding=False,
+        deficit_gpus=unplaced.gpus_missing,
+        trace=unplaced.trace,
+        asked=answer.asked,
+    )
+
+
+def _never(unplaced: Unplaced) -> Refusal:
+    """C7: what the empty fleet does not hold never fits; a missing spare node is named as such."""
+    reason = unplaced.reason if unplaced.reason is Reason.NO_SPARE_NODE else Reason.NO_TOPOLOGY
+    trace = tuple(replace(step, reason=reason) for step in unplaced.trace)
+    return Refusal(reason=reason, funding=False, deficit_gpus=unplaced.gpus_missing, trace=trace, asked=())
+
+
+def _fit_within(world: World, run: Run, slices: tuple[SliceGroup, ...]) -> Fit | Refusal:
+    """F3: the start of a promise inside its own slice, group by group as it was promised."""
+    room, groups = world.room(run), list[PlacedGroup]()
+    free = {node: gpus for island in room.islands.values() for node, gpus in island.free.items()}
+    for part in sorted(slices, key=lambda part: part.index):
+        placed = _place_within(run, room, free, part)
+        if placed is None:
+            return _slice_lost(run, part)
+        groups.append(placed)
+        for node in (*placed.pods, *(node for _, node in placed.spares)):
+            free[node] -= run.gpus_per_pod
+    return pay(world, run, Placement(groups=tuple(groups), trace=_slice_steps(run, groups)))
+
+
+def _place_within(run: Run, room: Room, free: dict[str, int], part: SliceGroup) -> PlacedGroup | None:
+    most = {node.name: node.gpus for node in part.nodes}
+    islands: dict[Domain, Island] = {}
+    for domain, island in room.islands.items():
+        kept = {node: min(free[node], most[node]) for node in island.free if node in most}
+        if kept:
+            islands[domain] = replace(island, free=kept, under={n: g for n, g in island.under.items() if n in kept})
+    home = next((domain for domain in islands if domain.name == part.domain), None)
+    if home is None:
+        return None
+    spares = 0 if run.opportunistic else run.spares_per_group
+    pods = sum(node.gpus for node in part.nodes) // run.gpus_per_pod - spares
+    shape = replace(shape_of(run), pods=pods, group_pods=pods, spread=True)
+    return place_group(Room(islands=islands, racks=room.racks), home, shape, part.index) if pods > 0 else None
+
+
+def _slice_lost(run: Run, part: SliceGroup) -> Refusal:
+    gpus = sum(node.gpus for node in part.nodes)
+    step = Step(
+        rule="F3",
+        act="unplaced",
+        subject=part.domain,
+        group=part.index,
+        need=gpus,
+        reason=Reason.NO_CAPACITY,
+        note=f"the slice promised to {run.key} is not free",
+    )
+    return Refusal(reason=Reason.NO_CAPACITY, funding=False, deficit_gpus=gpus, trace=(step,), asked=())
+
+
+def _slice_steps(run: Run, groups: list[PlacedGroup]) -> tuple[Step, ...]:
+    role = Role.FILLER if run.opportunistic else Role.ACTIVE
+    return tuple(step for group in groups for step in group.steps(run.gpus_per_pod, role))

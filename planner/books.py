@@ -244,9 +244,7 @@ class Books:
             left -= self.promises.gpus(payer, ask) + tab.gpus.get(payer, 0)
         return Limit(max(0, left), reason, cap)
 
-    def _hours(
-        self, purses: Iterable[Purse], cap: int | None, reason: Reason, ask: Ask, tab: Tab, ahead: int
-    ) -> Limit:
+    def _hours(self, purses: Iterable[Purse], cap: int | None, reason: Reason, ask: Ask, tab: Tab, ahead: int) -> Limit:
         if cap is None:
             return UNLIMITED
         left = cap * HOUR

@@ -192,9 +192,7 @@ class Lineup:
         cousins = self._tree.cousins(self._run.owner) if sponsors else ()
         yield from self._admitting(cousins, Relation.COUSIN, "C3.6", asked)
 
-    def _admitting(
-        self, owners: Iterable[str], relation: Relation, rule: str, asked: set[Payer]
-    ) -> Iterable[Source]:
+    def _admitting(self, owners: Iterable[str], relation: Relation, rule: str, asked: set[Payer]) -> Iterable[Source]:
         """C3 (5) and (6): only envelopes whose lending policy admits the owner, and nobody twice."""
         for name in owners:
             for purse in self._tree.of_flavor(name, self._run.flavor):
@@ -241,9 +239,7 @@ def _matches(source: Source, domain: Domain) -> bool:
 
 
 def _under(source: Source, rule: str) -> Source:
-    return Source(
-        owner=source.owner, relation=source.relation, purse=source.purse, rule=rule, passed=source.passed
-    )
+    return Source(owner=source.owner, relation=source.relation, purse=source.purse, rule=rule, passed=source.passed)
 
 
 def _by_owner(sources: Sequence[Source]) -> Iterable[tuple[Source, ...]]:

@@ -133,7 +133,7 @@ def standing_reservations(snapshot: Snapshot, runs: dict[str, Run], leases: Iter
         key = lease.run_key
         begun[key] = max(begun.get(key, lease.start_at), lease.start_at)
     found = []
-    for key, made in sorted(_reservations_by_key(snapshot).items()):
+    for _, made in sorted(_reservations_by_key(snapshot).items()):
         run = runs.get(made.run_key)
         if not made.open or run is None or run.canceled or not same_run(run, made.run_uid):
             continue
@@ -158,7 +158,5 @@ def _overtake(made: Reservation | None, entry: Entry, told: Reservation) -> Rese
         state = ReservationState.BLOCKED if told.earliest_start is None else ReservationState.PENDING
         return replace(told, state=state, created_at=entry.created_at)
     if entry.kind is EntryKind.CUT or made.created_at < entry.created_at:
-        return replace(
-            made, gpus=told.gpus, groups=told.groups, payers=told.payers, earliest_start=told.earliest_start
-        )
+        return replace(made, gpus=told.gpus, groups=told.groups, payers=told.payers, earliest_start=told.earliest_start)
     return made

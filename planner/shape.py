@@ -6,6 +6,7 @@ Values only; the placing is `pack`, the nodes are `topology`.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 from planner.model import Domain, Reason, Role, Run, Step
 
@@ -27,6 +28,11 @@ class Shape:
         return 1 if self.group_pods is None else self.pods // self.group_pods
 
     @property
+    def gpus(self) -> int:
+        """GPUs in all, spares included."""
+        return (self.pods + self.groups * self.spares) * self.gpus_per_pod
+
+    @property
     def role(self) -> Role:
         return Role.FILLER if self.filler else Role.ACTIVE
 
@@ -43,6 +49,37 @@ class PlacedGroup:
     domain: Domain
     pods: tuple[str, ...]
     spares: tuple[tuple[Domain, str], ...] = ()
+
+    def steps(self, gpus_per_pod: int, role: Role, had: int | None = None) -> list[Step]:
+        """What was placed where, node by node in the order of ranks: enough to rebuild the slice from."""
+        need, index = len(self.pods) * gpus_per_pod, self.index
+        steps = [
+            Step(
+                rule="P3",
+                act="placed",
+                subject=self.domain.name,
+                group=index,
+                node=node,
+                role=role,
+                need=need,
+                had=had,
+                took=sum(1 for _ in same) * gpus_per_pod,
+            )
+            for node, same in groupby(self.pods)
+        ]
+        for domain, node in self.spares:
+            steps.append(
+                Step(
+                    rule="P4",
+                    act="placed",
+                    subject=domain.name,
+                    group=index,
+                    node=node,
+                    role=Role.SPARE,
+                    took=gpus_per_pod,
+                )
+            )
+        return steps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,9 +54,7 @@ class NodeUse:
         self.pods += sign
 
     def copy(self) -> NodeUse:
-        return NodeUse(
-            self.active, self.spare, self.filler, self.rest, self.cpu_milli, self.memory_bytes, self.pods
-        )
+        return NodeUse(self.active, self.spare, self.filler, self.rest, self.cpu_milli, self.memory_bytes, self.pods)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,10 +127,11 @@ class Fleet:
                 touched.add(lease.node)
                 use[lease.node] = use[lease.node].copy()
             use[lease.node].hold(lease.role, -lease.gpus)
-            ref = (lease.namespace, lease.pod.name, lease.pod.uid) if lease.pod else None
-            if ref in pods and ref not in gone and pods[ref].live:
-                gone.add(ref)
-                use[lease.node].seat(pods[ref], sign=-1)
+            if lease.pod is not None:
+                ref = (lease.namespace, lease.pod.name, lease.pod.uid)
+                if ref in pods and ref not in gone and pods[ref].live:
+                    gone.add(ref)
+                    use[lease.node].seat(pods[ref], sign=-1)
         other = Fleet(self.nodes, use, self.holds)
         other._by_flavor = self._by_flavor
         return other
@@ -261,9 +260,7 @@ def _compares(value: str | None, rule: LabelRequirement) -> bool:
     return have > want if rule.operator == "Gt" else have < want
 
 
-def _pod_limits(
-    run: Run, nodes: Iterable[Node], free: Mapping[str, int], use: Mapping[str, NodeUse]
-) -> dict[str, int]:
+def _pod_limits(run: Run, nodes: Iterable[Node], free: Mapping[str, int], use: Mapping[str, NodeUse]) -> dict[str, int]:
     """P1: pods that CPU, memory and pod slots leave, as far as the node states them, where fewer than GPUs do."""
     limits, needs, empty = {}, run.needs, NodeUse()
     for node in nodes:
