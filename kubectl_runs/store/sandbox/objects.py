@@ -37,7 +37,7 @@ def created(tx: Transaction, kind: Kind, given: Object) -> Object:
     kept = {key: given_metadata[key] for key in _KEPT if given_metadata.get(key)}
     metadata = {"name": name, **({"namespace": namespace} if namespace else {}), **kept}
     metadata |= {"uid": meta.uid(tx.version + 1, kind), "creationTimestamp": rfc3339(tx.now), "generation": 1}
-    value = {**without_nulls(given), "apiVersion": kind.api_version, "kind": kind.name, "metadata": metadata}
+    value = {**_plain(kind, given), "apiVersion": kind.api_version, "kind": kind.name, "metadata": metadata}
     if kind.has_status and kind.name not in STATUS_AT_CREATION:
         value.pop("status", None)
     meta.check(kind, value)
@@ -57,7 +57,7 @@ def replaced(tx: Transaction, kind: Kind, given: Object, subresource: str) -> tu
     if not version and meta.ours(kind):
         raise meta.invalid(kind, old["metadata"]["name"], "metadata.resourceVersion", "must be specified for an update")
     _check_preconditions(kind, old, uid=given_metadata.get("uid"), version=version)
-    return old, _successor(kind, old, without_nulls(given), subresource)
+    return old, _successor(kind, old, _plain(kind, given), subresource)
 
 
 def patched(
@@ -109,8 +109,12 @@ def merged(target: Any, patch: Any) -> Any:
     return result
 
 
+def _plain(kind: Kind, given: Object) -> Object:
+    """Without nulls: the server drops them. What becomes of one in an object of ours is for its schema to say."""
+    return given if meta.ours(kind) else without_nulls(given)
+
+
 def without_nulls(value: Any) -> Any:
-    """The server drops nulls, also inside lists' objects: an absent value has no key."""
     if isinstance(value, dict):
         return {key: without_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):

@@ -30,8 +30,8 @@ from kubectl_runs.store.protocol import (
 )
 from kubectl_runs.store.sandbox import admission, lifecycle, objects, world
 from kubectl_runs.store.sandbox import metadata as meta
-from kubectl_runs.store.sandbox.admission import Role
 from kubectl_runs.store.sandbox.database import Database, Logged, Transaction
+from kubectl_runs.store.sandbox.rights import Rights
 from kubectl_runs.store.sandbox.selectors import Matches, matcher
 from kubectl_runs.wire.kinds import NAMESPACE, NODE, POD, Kind
 
@@ -45,7 +45,7 @@ class SandboxStore:
 
     def __init__(self, database: Database, *, user: str = "") -> None:
         self._database = database
-        self._role = Role.of(user)
+        self._rights = Rights(user)
 
     @classmethod
     def open(cls, path: str, *, user: str = "") -> SandboxStore:
@@ -91,7 +91,7 @@ class SandboxStore:
             tx.clock_ms = plan.begins_at * 1000
             tx.set_fact("world", plan.to_json())
             for kind, value in plan.objects():
-                self._create(tx, Role.OPERATOR, Create(kind=kind, object=value))
+                self._create(tx, Rights(), Create(kind=kind, object=value))
         return True
 
     def perform(self, request: Request) -> Reply:
@@ -104,7 +104,7 @@ class SandboxStore:
                 return self._list(request)
             case MayI():
                 with self._database.reading() as tx:
-                    allowed = admission.may(self._role, request.verb, request.kind, request.subresource)
+                    allowed = self._rights.allow(request.verb, request.kind, request.subresource)
                     return Reply(server_time=tx.now, allowed=allowed)
             case _:
                 return self._write(request)
@@ -204,13 +204,13 @@ class SandboxStore:
         with self._database.writing(dry_run=getattr(request, "dry_run", False)) as tx:
             match request:
                 case Create():
-                    value = self._create(tx, self._role, request)
+                    value = self._create(tx, self._rights, request)
                 case Replace():
-                    admission.check_right(self._role, "update", request.kind, request.subresource)
+                    self._rights.check("update", request.kind, request.subresource)
                     old, new = objects.replaced(tx, request.kind, request.object, request.subresource)
                     value = self._update(tx, request.kind, old, new)
                 case Patch():
-                    admission.check_right(self._role, "patch", request.kind, request.subresource)
+                    self._rights.check("patch", request.kind, request.subresource)
                     old, new = objects.patched(
                         tx, request.kind, request.namespace, request.name, request.patch, request.subresource
                     )
@@ -223,12 +223,12 @@ class SandboxStore:
                     raise AssertionError(f"no write: {request}")
             return _reply(tx, value)
 
-    def _create(self, tx: Transaction, role: Role, request: Create) -> Object:
+    def _create(self, tx: Transaction, rights: Rights, request: Create) -> Object:
         kind = request.kind
-        admission.check_right(role, "create", kind)
+        rights.check("create", kind)
         value = objects.created(tx, kind, request.object)
         value = admission.check_schema(kind, value, None)
-        admission.check_create(tx, role, value)
+        admission.check_create(tx, rights, value)
         if kind == POD:
             value = lifecycle.started(tx, lifecycle.born(value))
         if kind == NAMESPACE:
@@ -237,7 +237,7 @@ class SandboxStore:
 
     def _update(self, tx: Transaction, kind: Kind, old: Object, new: Object) -> Object:
         new = admission.check_schema(kind, new, old)
-        admission.check_update(tx, self._role, old, new)
+        admission.check_update(tx, self._rights, old, new)
         if new == old:  # nothing changes: no new version, as on the server
             return old
         if lifecycle.released(tx, kind, new):
@@ -248,10 +248,10 @@ class SandboxStore:
         return value
 
     def _delete(self, tx: Transaction, request: Delete) -> Object:
-        admission.check_right(self._role, "delete", request.kind)
+        self._rights.check("delete", request.kind)
         value = objects.found(tx, request.kind, request.namespace, request.name)
         objects.check_uid(request.kind, value, request.uid)
-        admission.check_delete(tx, value)
+        admission.check_delete(tx, self._rights, value)
         last = lifecycle.delete(tx, request.kind, value, request.grace_seconds)
         if request.kind == NODE:
             lifecycle.node_changed(tx, request.name)
@@ -259,7 +259,7 @@ class SandboxStore:
 
     def _bind(self, tx: Transaction, request: Bind) -> Object:
         """The scheduler's write: this pod, by UID, not bound yet and not on its way out."""
-        admission.check_right(self._role, "create", POD, "binding")
+        self._rights.check("create", POD, "binding")
         pod = objects.found(tx, POD, request.namespace, request.pod)
         objects.check_uid(POD, pod, request.uid)
         if "deletionTimestamp" in pod["metadata"]:
