@@ -27,6 +27,8 @@ KEYS = {
     "node": "node",
     "nodeName": "node",
     "owner": "owner",
+    "flavor": "flavor",
+    "gpuType": "flavor",
 }
 LISTS = {"nodes": "node", "sponsors": "owner", "parents": "owner", "picks": "run_key", "givenBack": "run_key"}
 KIND_NAMES = {
@@ -49,6 +51,8 @@ class Names:
         found: dict[str, set[str]] = {}
         for category, name in (pair for obj in objects for pair in _names(obj)):
             found.setdefault(category, set()).add(name)
+        # Flavors are products, not names of anybody's, and nodes spell them as labels.
+        found["label"] = found.get("label", set()) - found.pop("flavor", set())
         self.owners = frozenset(found.get("owner", ()))
         found["owner"] = {part for owner in self.owners for part in owner.split(":")}
         self.new = {
