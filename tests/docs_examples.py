@@ -11,7 +11,7 @@ Comments before a block say what is not shown:
     <!-- setup: kubectl runs … -->   a command that runs without being shown
     <!-- skip: needs a cluster -->   the next console block is not run
 
-`DOCS_UPDATE=1 pytest tests/test_docs.py` writes what really came out into the pages; look at the difference.
+`DOCS_UPDATE=1 pytest tests/test_docs_examples.py` writes what really came out into the pages; look at the difference.
 """
 
 from __future__ import annotations
