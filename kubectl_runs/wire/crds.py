@@ -67,7 +67,7 @@ def spell(objects: list[Json]) -> str:
     import yaml
 
     class Dumper(yaml.SafeDumper):
-        def ignore_aliases(self, data: object) -> bool:
+        def ignore_aliases(self, _: object) -> bool:
             return True
 
     return HEADER + yaml.dump_all(objects, Dumper=Dumper, sort_keys=False, width=120, allow_unicode=True)

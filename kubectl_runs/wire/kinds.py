@@ -38,4 +38,32 @@ NAMESPACE = Kind("Namespace", "namespaces", "v1", namespaced=False)
 SERVICE = Kind("Service", "services", "v1", namespaced=True)
 EVENT = Kind("Event", "events", "v1", namespaced=True, has_status=False)
 
+CUSTOM_RESOURCE_DEFINITION = Kind(
+    "CustomResourceDefinition", "customresourcedefinitions", "apiextensions.k8s.io/v1", namespaced=False
+)
+ADMISSION_POLICY = Kind(
+    "ValidatingAdmissionPolicy", "validatingadmissionpolicies", "admissionregistration.k8s.io/v1", namespaced=False
+)
+ADMISSION_POLICY_BINDING = Kind(
+    "ValidatingAdmissionPolicyBinding",
+    "validatingadmissionpolicybindings",
+    "admissionregistration.k8s.io/v1",
+    namespaced=False,
+    has_status=False,
+)
+CLUSTER_ROLE = Kind("ClusterRole", "clusterroles", "rbac.authorization.k8s.io/v1", namespaced=False, has_status=False)
+CLUSTER_ROLE_BINDING = Kind(
+    "ClusterRoleBinding", "clusterrolebindings", "rbac.authorization.k8s.io/v1", namespaced=False, has_status=False
+)
+ROLE_BINDING = Kind("RoleBinding", "rolebindings", "rbac.authorization.k8s.io/v1", namespaced=True, has_status=False)
+# What `install` writes besides objects of ours; no snapshot holds these.
+INSTALLED = (
+    CUSTOM_RESOURCE_DEFINITION,
+    ADMISSION_POLICY,
+    ADMISSION_POLICY_BINDING,
+    CLUSTER_ROLE,
+    CLUSTER_ROLE_BINDING,
+    ROLE_BINDING,
+)
+
 BY_NAME = {kind.name: kind for kind in (*OURS, NODE, POD, NAMESPACE, SERVICE, EVENT)}

@@ -65,8 +65,8 @@ APPEND = Policy(
         ),
         Check(
             cel=(
-                "variables.crosses || ((!has(variables.spec.ends) || variables.spec.ends.all(e, e.namespace == variables.home))"
-                " && (!has(variables.spec.closes) || variables.spec.closes.all(c, c.namespace == variables.home)))"
+                "variables.crosses || (variables.spec.?ends.orValue([]).all(e, e.namespace == variables.home)"
+                " && variables.spec.?closes.orValue([]).all(c, c.namespace == variables.home))"
             ),
             message="an entry may end and close leases only in its run's namespace",
         ),
@@ -78,7 +78,10 @@ APPEND = Policy(
             message="an entry needs the right to create pods in its run's namespace",
         ),
         Check(
-            cel="!has(variables.spec.reservation) || variables.resolves || variables.spec.reservation.namespace == variables.home",
+            cel=(
+                "!has(variables.spec.reservation) || variables.resolves"
+                " || variables.spec.reservation.namespace == variables.home"
+            ),
             message="an entry's reservation must be in its run's namespace",
         ),
     ),
@@ -111,7 +114,10 @@ RUN_OWNER = Policy(
     ),
     checks=(
         Check(
-            cel="variables.owner == '' || variables.kept || !has(object.spec.owner) || object.spec.owner == variables.owner",
+            cel=(
+                "variables.owner == '' || variables.kept"
+                " || !has(object.spec.owner) || object.spec.owner == variables.owner"
+            ),
             message="spec.owner must be the namespace's owner",
         ),
     ),
@@ -187,7 +193,7 @@ BASE = Policy(
         ("step", "object.spec.seq - oldObject.spec.seq"),
         (
             "settled",
-            f"has(object.spec.settled) ? object.spec.settled.transformMapEntry(i, s, {{{_SETTLED_KEY}: s.gpuSeconds}}) : {{}}",
+            f"object.spec.?settled.orValue([]).transformMapEntry(i, s, {{{_SETTLED_KEY}: s.gpuSeconds}})",
         ),
     ),
     checks=(

@@ -34,7 +34,7 @@ class Problem:
 def validate(kind: str, obj: Json, old: Json | None = None, *, reading: bool = False) -> list[Problem]:
     """Every problem of an object, and of the change from `old` to it.
 
-    `reading`: it comes from a snapshot file, where metadata, status and a run's template are read leniently (section 8).
+    `reading`: it comes from a snapshot file, where metadata, status and a run's template are read leniently.
     """
     resource = BY_KIND[kind]
     obj = with_defaults(kind, obj)

@@ -85,7 +85,7 @@ class LeaseStatus(Part):
 
 def _closing_whole(lease: Json) -> bool:
     status = lease.get("status", {})
-    return status.get("closed", False) == ("endTime" in status) == ("closureReason" in status)
+    return bool(status.get("closed", False)) == ("endTime" in status) == ("closureReason" in status)
 
 
 def _end_after_start(lease: Json) -> bool:

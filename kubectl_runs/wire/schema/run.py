@@ -245,7 +245,7 @@ RULES: Rules = (
     ),
     Rule(
         at="spec",
-        message="totalGPUs, desiredTotalGPUs and maxTotalGPUs must be minTotalGPUs plus whole steps, at most maxTotalGPUs",
+        message="totalGPUs, desiredTotalGPUs and maxTotalGPUs must be minTotalGPUs plus whole steps up to maxTotalGPUs",
         cel=(
             f"!has(self.malleable) || [self.resources.totalGPUs, {_DESIRED_CEL}, self.malleable.maxTotalGPUs].all(w,"
             " w >= self.malleable.minTotalGPUs && w <= self.malleable.maxTotalGPUs"

@@ -1,0 +1,118 @@
+"""Brings objects of a cluster to what they should be, and says of each whether it was created, changed or left alone.
+
+The API server itself compares: the change is sent as a dry run first, so that its defaults are no difference and a
+hand-made addition is one. Labels and annotations that others put on an object stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from copy import deepcopy
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kubectl_runs.store.protocol import Conflict, Create, Get, NotFound, Object, Replace, Reply, Store, StoreError
+from kubectl_runs.wire.kinds import INSTALLED, LEDGER, Kind
+
+_KINDS = {kind.name: kind for kind in (*INSTALLED, LEDGER)}
+_WRITES_MAX = 5  # somebody else may change the object between our look and our write
+_SERVER_OWN = ("managedFields", "resourceVersion", "generation")
+
+Merge = Callable[[Object, Object], Object]
+
+
+class Result(StrEnum):
+    """What became of one object."""
+
+    CREATED = "created"
+    CONFIGURED = "configured"
+    UNCHANGED = "unchanged"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """One object and what became of it."""
+
+    kind: Kind
+    name: str
+    namespace: str = ""
+    result: Result
+
+
+def apply_all(store: Store, objects: Iterable[Object], *, dry_run: bool) -> list[Outcome]:
+    """Bring every object to what it should be. Looking is done for all at once, since most never change."""
+    wanted = list(objects)
+    live = [_answered(answer) for answer in store.perform_all([_look(each) for each in wanted])]
+    drafts = [merged(now, each) for now, each in zip(live, wanted, strict=True) if now]
+    trials = store.perform_all([Replace(kind=kind_of(draft), object=draft, dry_run=True) for draft in drafts])
+    would_be = iter([_answered(trial) for trial in trials])
+    return [
+        _outcome(each, Result.UNCHANGED)
+        if now and same(next(would_be), now)
+        else apply(store, each, dry_run=dry_run)  # what went wrong above is said here
+        for each, now in zip(wanted, live, strict=True)
+    ]
+
+
+def apply(store: Store, wanted: Object, *, dry_run: bool, merge: Merge | None = None) -> Outcome:
+    """Bring one object to what it should be; `merge` makes it from the live one and the one wanted."""
+    kind = kind_of(wanted)
+    for attempt in range(1, _WRITES_MAX + 1):
+        try:
+            live = store.perform(_look(wanted)).object
+        except NotFound:
+            store.perform(Create(kind=kind, object=wanted, dry_run=dry_run))
+            return _outcome(wanted, Result.CREATED)
+        draft = (merge or merged)(live, wanted)
+        try:
+            trial = store.perform(Replace(kind=kind, object=draft, dry_run=True)).object
+            if same(trial, live):
+                return _outcome(wanted, Result.UNCHANGED)
+            if not dry_run:
+                store.perform(Replace(kind=kind, object=draft))
+            return _outcome(wanted, Result.CONFIGURED)
+        except Conflict:
+            if attempt == _WRITES_MAX:
+                raise
+    raise AssertionError("the last attempt returns or raises")
+
+
+def merged(live: Object, wanted: Object) -> Object:
+    """The live object with everything that we decide; metadata and status of others stay."""
+    draft = deepcopy(live)
+    draft.update({key: part for key, part in wanted.items() if key != "metadata"})
+    return draft
+
+
+def with_subjects(live: Object, wanted: Object) -> Object:
+    """A binding takes on subjects and loses none: those of earlier grants stay."""
+    subjects = live.get("subjects") or []
+    return {**live, "subjects": [*subjects, *(each for each in wanted["subjects"] if each not in subjects)]}
+
+
+def same(one: Object, other: Object) -> bool:
+    """Equal but for what the server keeps for itself."""
+    return _plain(one) == _plain(other)
+
+
+def kind_of(wanted: Object) -> Kind:
+    return _KINDS[wanted["kind"]]
+
+
+def _plain(whole: Object) -> Object:
+    metadata = {key: part for key, part in whole.get("metadata", {}).items() if key not in _SERVER_OWN}
+    return {**{key: part for key, part in whole.items() if key not in ("apiVersion", "kind")}, "metadata": metadata}
+
+
+def _look(wanted: Object) -> Get:
+    metadata = wanted["metadata"]
+    return Get(kind=kind_of(wanted), name=metadata["name"], namespace=metadata.get("namespace", ""))
+
+
+def _answered(answer: Reply | StoreError) -> Object:
+    return {} if isinstance(answer, StoreError) else answer.object
+
+
+def _outcome(wanted: Object, result: Result) -> Outcome:
+    metadata = wanted["metadata"]
+    return Outcome(kind=kind_of(wanted), name=metadata["name"], namespace=metadata.get("namespace", ""), result=result)

@@ -1,0 +1,245 @@
+"""`install`: puts CRDs, admission policies, roles and the ledger's base into a cluster.
+
+Safe to repeat and to run again after an upgrade: what is as it should be stays untouched, and `base` is created once
+and never reset.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kubectl_runs.errors import RunsError, TimedOut, UsageError
+from kubectl_runs.flags import with_session
+
+if TYPE_CHECKING:
+    from kubectl_runs.apply import Outcome
+    from kubectl_runs.session import Session
+    from kubectl_runs.store.protocol import Object, Store
+
+PATIENCE_SECONDS = 60
+STEP_SECONDS = 0.25
+GRANTS = "researcher=GROUP:NAMESPACE | operator=GROUP | auditor=GROUP | daemon=NAMESPACE:SERVICEACCOUNT"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topology:
+    """Label keys and the resource's name by which all clients see the same domains (P1); None: as it is."""
+
+    region: str | None = None
+    cluster: str | None = None
+    fabricDomain: str | None = None  # noqa: N815 - spelled as on the wire
+    rack: str | None = None
+    flavor: str | None = None
+    resource: str | None = None
+
+    def given(self) -> dict[str, str]:
+        return {key: word for key, word in asdict(self).items() if word is not None}
+
+
+DEFAULT_TOPOLOGY = Topology(
+    region="region",
+    cluster="cluster",
+    fabricDomain="fabric.domain",
+    rack="rack",
+    flavor="gpu.flavor",
+    resource="nvidia.com/gpu",
+)
+
+
+@with_session
+def command(
+    session: Session,
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would change, and change nothing")] = False,
+    grant: Annotated[
+        list[str] | None, typer.Option("--grant", metavar="ROLE=WHOM", help=f"Write bindings: {GRANTS}")
+    ] = None,
+    region: Annotated[str | None, typer.Option("--region-label", help="Label of nodes with the region")] = None,
+    cluster: Annotated[str | None, typer.Option("--cluster-label", help="Label of nodes with the cluster")] = None,
+    fabric: Annotated[str | None, typer.Option("--fabric-label", help="Label of nodes with the fabric domain")] = None,
+    rack: Annotated[str | None, typer.Option("--rack-label", help="Label of nodes with the rack")] = None,
+    flavor: Annotated[str | None, typer.Option("--flavor-label", help="Label of nodes with the GPU flavor")] = None,
+    resource: Annotated[str | None, typer.Option("--gpu-resource", help="Resource of nodes that counts GPUs")] = None,
+) -> None:
+    """Apply CRDs, admission policies and roles, and create the ledger.
+
+    Safe to repeat: what is as it should be stays untouched, and the ledger is never reset.
+
+    Examples:
+      kubectl runs install --dry-run
+      kubectl runs install
+      kubectl runs install --grant researcher=rai-team:rai --grant operator=gpu-ops
+      kubectl runs install --grant daemon=kubectl-runs:daemon --fabric-label topology.example.com/island
+    """
+    from kubectl_runs.render.install import lines
+
+    bindings = [binding for words in grant or () for binding in bindings_of(words)]
+    topology = Topology(
+        region=region, cluster=cluster, fabricDomain=fabric, rack=rack, flavor=flavor, resource=resource
+    )
+    if session.is_file:
+        raise UsageError("install changes a cluster and takes no --from")
+    outcomes = install(
+        session.store, bindings=bindings, topology=topology, dry_run=dry_run, sandbox=session.sandbox_file is not None
+    )
+    if session.format == "name":
+        session.out(lines(outcomes, names_only=True))
+    elif not session.data(outcomes_json(outcomes, dry_run=dry_run)):
+        session.out(lines(outcomes, dry_run=dry_run))
+
+
+def install(
+    store: Store, *, bindings: list[Object], topology: Topology, dry_run: bool = False, sandbox: bool = False
+) -> list[Outcome]:
+    """Everything in the order in which it depends on each other. A sandbox has its kinds built in, and no rights."""
+    if sandbox:
+        return [_ledger(store, topology, dry_run)]
+    from kubectl_runs.apply import Result, apply, apply_all, with_subjects
+    from kubectl_runs.store.protocol import Forbidden
+    from kubectl_runs.wire.crds import definitions
+    from kubectl_runs.wire.policies import policies
+    from kubectl_runs.wire.roles import roles
+
+    try:
+        crds = apply_all(store, definitions(), dry_run=dry_run)
+        if not dry_run:
+            _wait_until_served(store, crds)
+        rights = apply_all(store, [*policies(), *roles()], dry_run=dry_run)
+        granted = [apply(store, each, dry_run=dry_run, merge=with_subjects) for each in bindings]
+        ledger = _ledger(store, topology, dry_run)
+        if not dry_run and any(outcome.result is not Result.UNCHANGED for outcome in (*crds, *rights, ledger)):
+            _wait_until_in_force(store)
+    except Forbidden as error:
+        raise RunsError(
+            f"install needs the rights of a cluster administrator: {error.message}",
+            hint="kubectl auth can-i create customresourcedefinitions",
+        ) from error
+    return [*crds, *rights, *granted, ledger]
+
+
+def bindings_of(words: str) -> list[Object]:
+    """The bindings that one `--grant` asks for."""
+    from kubectl_runs.wire import roles
+
+    role, separator, whom = words.partition("=")
+    if not separator or not whom:
+        raise UsageError(f"--grant {words}: not of the form {GRANTS}")
+    first, colon, last = whom.rpartition(":")
+    if role == "researcher":
+        if not (colon and first and last):
+            raise UsageError(f"--grant {words}: a researcher works in a namespace: researcher=GROUP:NAMESPACE")
+        group = roles.group(first)
+        return [roles.binding(roles.RESEARCHER, group, last), roles.binding(roles.RESEARCHER_CLUSTER, group)]
+    if role == "daemon":
+        subject = roles.service_account(first, last) if colon else roles.group(whom)
+        elects = [roles.binding(roles.DAEMON_ELECTION, subject, first)] if colon else []
+        return [roles.binding(roles.DAEMON, subject), *elects]
+    known = {"operator": roles.OPERATOR, "auditor": roles.AUDITOR}
+    if role not in known:
+        raise UsageError(f"--grant {words}: unknown role {role}, allowed are researcher, operator, auditor and daemon")
+    return [roles.binding(known[role], roles.group(whom))]
+
+
+def _ledger(store: Store, topology: Topology, dry_run: bool) -> Outcome:
+    """The one Ledger: created once at number 0; later only a topology that was asked for changes it."""
+    from kubectl_runs.apply import Outcome, Result
+    from kubectl_runs.store.protocol import Create, Get, NotFound, Patch
+    from kubectl_runs.wire.kinds import LEDGER
+
+    try:
+        live = store.perform(Get(kind=LEDGER, name="base")).object
+    except NotFound:
+        if not dry_run:
+            first = _first_base(topology, store.now())
+            _until("base to be created", store, lambda: _tried(store, Create(kind=LEDGER, object=first)))
+        return Outcome(kind=LEDGER, name="base", result=Result.CREATED)
+    has = live["spec"].get("topology") or {}
+    wants = {**has, **topology.given()}
+    if wants == has:
+        return Outcome(kind=LEDGER, name="base", result=Result.UNCHANGED)
+    store.perform(Patch(kind=LEDGER, name="base", patch={"spec": {"topology": wants}}, dry_run=dry_run))
+    return Outcome(kind=LEDGER, name="base", result=Result.CONFIGURED)
+
+
+def _first_base(topology: Topology, now: int) -> Object:
+    from kubectl_runs.wire.kinds import API_VERSION
+    from kubectl_runs.wire.times import rfc3339
+    from planner.model import NO_DIGEST
+
+    labels = {**DEFAULT_TOPOLOGY.given(), **topology.given()}
+    spec = {"seq": 0, "digest": NO_DIGEST, "time": rfc3339(now), "floor": 0, "topology": labels}
+    return {"apiVersion": API_VERSION, "kind": "Ledger", "metadata": {"name": "base"}, "spec": spec}
+
+
+def _tried(store: Store, request: object) -> bool:
+    """Whether the server knows the kind by now: a definition is Established a moment before it is served."""
+    from kubectl_runs.store.protocol import AlreadyExists, Create, NotFound
+
+    assert isinstance(request, Create)
+    try:
+        store.perform(request)
+    except NotFound:
+        return False
+    except AlreadyExists:
+        pass  # two installs at once: the other one's base counts
+    return True
+
+
+def _wait_until_served(store: Store, crds: list[Outcome]) -> None:
+    from kubectl_runs.store.protocol import Get
+
+    for crd in crds:
+        look = Get(kind=crd.kind, name=crd.name)
+        _until(f"{crd.name} to be established", store, lambda look=look: _established(store.perform(look).object))
+
+
+def _established(definition: Object) -> bool:
+    conditions = definition.get("status", {}).get("conditions", [])
+    return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
+
+
+def _wait_until_in_force(store: Store) -> None:
+    """Policies take a moment to act: try an entry that they must refuse, as a dry run."""
+    from kubectl_runs.wire.policies import APPEND
+
+    _until("the admission policies to act", store, lambda: APPEND.name in _refusal(store))
+
+
+def _refusal(store: Store) -> str:
+    from kubectl_runs.store.protocol import Create, StoreError
+    from kubectl_runs.wire.kinds import API_VERSION, LEDGER_ENTRY
+    from planner.model import NO_DIGEST
+
+    run = {"namespace": "default", "name": "none", "uid": "none", "attempt": 1}
+    spec = {"seq": 1, "prev": NO_DIGEST, "nonce": "0" * 32, "readAt": "2000-01-01T00:00:00Z", "kind": "End", "run": run}
+    stale = {"apiVersion": API_VERSION, "kind": "LedgerEntry", "metadata": {"name": f"{1:012d}"}, "spec": spec}
+    try:
+        store.perform(Create(kind=LEDGER_ENTRY, object=stale, dry_run=True))
+    except StoreError as error:
+        return error.message
+    return ""
+
+
+def _until(what: str, store: Store, done: object) -> None:
+    assert callable(done)
+    for _ in range(int(PATIENCE_SECONDS / STEP_SECONDS)):
+        if done():
+            return
+        store.sleep(STEP_SECONDS)
+    raise TimedOut(f"waited {PATIENCE_SECONDS} s for {what}", hint="kubectl runs install")
+
+
+def outcomes_json(outcomes: list[Outcome], *, dry_run: bool) -> Object:
+    """The answer of `-o json`."""
+    return {
+        "dryRun": dry_run,
+        "objects": [
+            {"kind": each.kind.name, "name": each.name}
+            | ({"namespace": each.namespace} if each.namespace else {})
+            | {"result": each.result.value}
+            for each in outcomes
+        ],
+    }
