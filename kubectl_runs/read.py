@@ -37,6 +37,7 @@ class Reading:
     seen: int  # the tip when pods were listed: of later entries' pods this reading knows nothing (6.6)
     read_at: int  # server time of its first reply: the plan is no younger than this
     pod_namespaces: frozenset[str] = frozenset()  # whose pods were listed, where not all could be
+    namespaces_listed: bool = True
     problems: tuple[str, ...] = ()
 
     @property
@@ -49,11 +50,10 @@ class Reading:
 
     def terminating(self, namespace: str) -> bool:
         """6.5: whether a namespace is Terminating or gone, so that nothing more can be written there."""
-        known = self.objects.get(NAMESPACE)
-        if not known or not self.snapshot.namespace_owners and namespace not in known:
-            return False
-        found = known.get(namespace)
-        return found is None or (found.get("status") or {}).get("phase") == "Terminating"
+        found = self.object(NAMESPACE, namespace)
+        if found is None:
+            return self.namespaces_listed  # not allowed to list them: unknown, and so taken to be there
+        return (found.get("status") or {}).get("phase") == "Terminating"
 
 
 def read(*, runs: Sequence[str] = ()) -> Steps[Reading]:
@@ -63,7 +63,7 @@ def read(*, runs: Sequence[str] = ()) -> Steps[Reading]:
     pending, entries = yield from _read_entries(base)
     held = yield from _read_held(runs)
     strays = yield from _read_strays(pending, held[LEASE])
-    around, visible = yield from _read_surroundings(runs)
+    around, visible, listed = yield from _read_surroundings(runs)
     objects = {**held, LEASE: {**held[LEASE], **strays}, **around}
     tip, linked = link(Tip.of_base(base), map(decode.entry, entries))
     old = tuple(decode.entry(entry) for entry in pending)
@@ -76,6 +76,7 @@ def read(*, runs: Sequence[str] = ()) -> Steps[Reading]:
         tip=tip,
         seen=tip.seq,
         read_at=read_at,
+        namespaces_listed=listed,
         pod_namespaces=frozenset(key.partition("/")[0] for key in runs),
         problems=tuple(problems),
     )
@@ -192,7 +193,7 @@ def _get_lease(key: str) -> Request:
     return Get(kind=LEASE, name=name, namespace=namespace)
 
 
-def _read_surroundings(runs: Sequence[str]) -> Steps[tuple[dict[Kind, dict[str, Object]], bool]]:
+def _read_surroundings(runs: Sequence[str]) -> Steps[tuple[dict[Kind, dict[str, Object]], bool, bool]]:
     """6.1: pods after the leases, so that a pod that looks gone is gone; nodes; budgets, namespaces."""
     outcomes = yield (List(kind=POD), List(kind=NODE), List(kind=BUDGET), List(kind=NAMESPACE))
     pods, nodes, budgets, namespaces = outcomes
@@ -202,11 +203,12 @@ def _read_surroundings(runs: Sequence[str]) -> Steps[tuple[dict[Kind, dict[str, 
         # Section 7: where foreign pods may not be listed, planning goes by leases and entries alone.
         own = yield from all_of([List(kind=POD, namespace=namespace) for namespace in mine])
         pods = Reply(server_time=0, items=[pod for outcome in own for pod in good(outcome).items])
-    if isinstance(namespaces, Forbidden):
+    listed = not isinstance(namespaces, Forbidden)
+    if not listed:
         own = yield from all_of([Get(kind=NAMESPACE, name=namespace) for namespace in mine])
         namespaces = Reply(server_time=0, items=[outcome.object for outcome in own if isinstance(outcome, Reply)])
     replies = {POD: good(pods), NODE: good(nodes), BUDGET: good(budgets), NAMESPACE: good(namespaces)}
-    return {kind: _by_key(reply.items) for kind, reply in replies.items()}, visible
+    return {kind: _by_key(reply.items) for kind, reply in replies.items()}, visible, listed
 
 
 def _by_key(items: Iterable[Object]) -> dict[str, Object]:

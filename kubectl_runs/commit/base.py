@@ -10,10 +10,19 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from kubectl_runs.commit.steps import Steps, attempt
 from kubectl_runs.commit.roll_forward import Rolled, ended_keys
+from kubectl_runs.commit.steps import Steps, attempt
 from kubectl_runs.read import Reading
-from kubectl_runs.store.protocol import Conflict, Forbidden, Invalid, NotFound, Replace, StoreError, Unavailable, Unknown
+from kubectl_runs.store.protocol import (
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+    Replace,
+    StoreError,
+    Unavailable,
+    Unknown,
+)
 from kubectl_runs.wire import encode
 from kubectl_runs.wire.kinds import LEASE, LEDGER, POD, RESERVATION, RUN
 from planner.fold import open_leases

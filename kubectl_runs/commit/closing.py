@@ -67,7 +67,9 @@ def _known(lease: Lease, reading: Reading) -> bool:
     return written or number <= reading.seen
 
 
-def _gone(lease: Lease, reading: Reading, pods: Mapping[tuple[str, str, str], Pod], ends: Mapping[str, str]) -> Gone | None:
+def _gone(
+    lease: Lease, reading: Reading, pods: Mapping[tuple[str, str, str], Pod], ends: Mapping[str, str]
+) -> Gone | None:
     if lease.pod is None:
         return None
     pod = pods.get((lease.namespace, lease.pod.name, lease.pod.uid))
@@ -142,5 +144,3 @@ def lease_digest(lease: Lease, reading: Reading) -> str:
 def live_pods(reading: Reading, run_uid: str) -> list[Pod]:
     """Pods of a run that may still do something."""
     return [pod for pod in reading.snapshot.pods if pod.run_uid == run_uid and pod.live]
-
-

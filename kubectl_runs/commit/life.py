@@ -64,6 +64,9 @@ def life(snapshot: Snapshot, run: Run) -> Life:
         return Life(stage=Stage.CANCELED, attempt=max(1, last), reason=Closure.CANCELED, leases=leases)
     if last == 0:
         return Life(stage=Stage.NEW, leases=leases)
+    if any(_cancels(entry) for entry in told):
+        # 6.7: the End of a cancel counts also where this reading of the field is older.
+        return Life(stage=Stage.CANCELED, attempt=last, reason=Closure.CANCELED, leases=leases)
     return _after(run, leases, last)
 
 
@@ -90,6 +93,11 @@ def _entries_of(entries: Iterable[Entry], run: Run) -> list[Entry]:
         for entry in entries
         if not entry.void and entry.kind in kinds and entry.run is not None and entry.run.uid == run.uid
     ]
+
+
+def _cancels(entry: Entry) -> bool:
+    """A cancel always appends an End, even with nothing to end; no other End is empty."""
+    return entry.kind is EntryKind.END and (not entry.ends or any(end.reason == Closure.CANCELED for end in entry.ends))
 
 
 def _after(run: Run, leases: Sequence[Lease], last: int) -> Life:
@@ -139,5 +147,3 @@ def _tried_again(run: Run, leases: Sequence[Lease], last: int, reason: str) -> b
 def _plain(closure: str | None) -> str:
     """A closing reason without the seed of its lottery."""
     return (closure or "").partition("(")[0]
-
-

@@ -25,6 +25,7 @@ from kubectl_runs.store.protocol import (
 from kubectl_runs.wire import encode
 from kubectl_runs.wire.encode import Json
 from kubectl_runs.wire.kinds import RESERVATION
+from kubectl_runs.wire.times import rfc3339
 from planner.model import Confidence, Decision, Entry, EntryKind, Reservation, ReservationState
 
 
@@ -87,7 +88,9 @@ def _conclude(entry: Entry, reading: Reading) -> Steps[None]:
         return
     run = next((run for run in reading.snapshot.runs if run.uid == entry.run.uid), None)
     if entry.kind is EntryKind.START:
-        status = {"state": ReservationState.RELEASED.value, "reason": "Started"}
+        # F5: promised versus actual start is kept.
+        started = rfc3339(entry.time)
+        status = {"state": ReservationState.RELEASED.value, "reason": "Started", "startedAt": started}
     elif run is None or run.canceled or run.deleting:
         status = {"state": ReservationState.CANCELED.value, "reason": "Canceled"}
     else:
@@ -108,7 +111,15 @@ def _patch(namespace: str, name: str, status: Json) -> Request:
 
 def forecast_status(decision: Decision) -> Json:
     """What the planner foresaw, for people: deficit, scope, confidence and remedies it tried (F4)."""
-    remedies = [remedy.message for remedy in decision.remedies]
+    remedies = [
+        encode.present(
+            kind=remedy.kind,
+            message=remedy.message,
+            command=remedy.command,
+            startsAt=None if remedy.starts_at is None else rfc3339(remedy.starts_at),
+        )
+        for remedy in decision.remedies
+    ]
     forecast = {"deficitGPUs": decision.deficit_gpus} | encode.present(
         confidence=decision.confidence.value if isinstance(decision.confidence, Confidence) else None,
         remedies=remedies,

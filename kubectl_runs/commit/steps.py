@@ -35,7 +35,7 @@ class Means:
 
     nonce: Callable[[], str]  # 32 hex digits, never the same twice
     jitter: Callable[[], float] = lambda: 0.5  # in [0, 1): spreads those who lost the same number
-    say: Callable[[str], None] = lambda text: None  # progress, for stderr
+    say: Callable[[str], None] = lambda _: None  # progress, for stderr
 
 
 def drive(steps: Steps[T], store: Store) -> T:

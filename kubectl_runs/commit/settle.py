@@ -1,0 +1,170 @@
+"""Settling one run: end what is over, close what has gone, and say so (6.6, 6.7, S3).
+
+Without a daemon a GPU stays held until somebody with the rights runs any command, so every command that changes
+something settles what it sees. Each step is one entry of one run; what the entry says is then rolled forward.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kubectl_runs.commit import events
+from kubectl_runs.commit.append import Appended, Overtaken, append
+from kubectl_runs.commit.base import advance
+from kubectl_runs.commit.closing import Gone, close_draft, first_ends, gone_leases
+from kubectl_runs.commit.draft import Draft
+from kubectl_runs.commit.life import Life, Stage, life
+from kubectl_runs.commit.promise import conclude, write_promise
+from kubectl_runs.commit.roll_forward import Rolled, roll_forward, stop
+from kubectl_runs.commit.status import write_status
+from kubectl_runs.commit.steps import Means, Steps, attempt
+from kubectl_runs.read import Reading
+from kubectl_runs.store.protocol import Conflict, NotFound, Object, Patch, StoreError
+from kubectl_runs.wire.kinds import RUN
+from kubectl_runs.wire.pods import FINALIZER
+from planner.model import Closure, Ended, Entry, EntryKind, Lease, ReservationState, Role, Run, RunRef
+
+APPENDS_MAX = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """What one pass over one run did, and how it stands."""
+
+    reading: Reading
+    life: Life
+    ended: tuple[str, ...] = ()  # keys of leases whose pods were stopped
+    closed: tuple[str, ...] = ()
+
+
+def settle_run(reading: Reading, run: Run, means: Means) -> Steps[Settled]:
+    """One pass over one run: an End where something is over, a Close for what has gone, then its status.
+
+    The reading has to hold all leases of this run.
+    """
+    ended: tuple[str, ...] = ()
+    closed: tuple[str, ...] = ()
+    rolled: dict[int, Rolled] = {}
+    for _ in range(APPENDS_MAX):
+        lived = life(reading.snapshot, run)
+        draft = _next_draft(reading, run, lived)
+        if draft is None:
+            break
+        outcome = yield from append(draft, reading, means)
+        if isinstance(outcome, Overtaken):
+            reading = outcome.reading
+            continue
+        if not isinstance(outcome, Appended):
+            raise outcome.error
+        reading = outcome.reading
+        rolled[outcome.entry.seq] = yield from roll_forward(outcome.entry, reading)
+        ended += tuple(f"{end.namespace}/{end.lease}" for end in draft.ends)
+        closed += tuple(f"{close.namespace}/{close.lease}" for close in draft.closes)
+        yield from _tell(reading, run, outcome.entry, means)
+    yield from _stop_again(reading, run)
+    yield from _conclude(reading, run, rolled)
+    return Settled(reading=reading, life=life(reading.snapshot, run), ended=ended, closed=closed)
+
+
+def _next_draft(reading: Reading, run: Run, lived: Life) -> Draft | None:
+    """What this run needs next in the ledger; None: nothing."""
+    if lived.stage is not Stage.HOLDS:
+        return None
+    ref = run_ref(run, lived.attempt)
+    gone = gone_leases(reading, run, lived)
+    ends = _ends(reading, run, lived, gone)
+    if ends:
+        return Draft(kind=EntryKind.END, run=ref, ends=ends)
+    return close_draft(ref, gone, reading) if gone else None
+
+
+def _ends(reading: Reading, run: Run, lived: Life, gone: Sequence[Gone]) -> tuple[Ended, ...]:
+    """What has to stop now and nobody has ended yet."""
+    already = set(first_ends(reading)) | {each.lease.key for each in gone}
+    running = [lease for lease in lived.held if lease.key not in already]
+    if run.canceled or run.deleting:
+        return ends_of(running, Closure.CANCELED)
+    lost = [each for each in gone if each.reason in (Closure.FAIL, Closure.NODE_FAILURE)]
+    if not lost:
+        return ()
+    if run.malleable is None:
+        # S3: of a fixed run all others are ended; spares close with them.
+        return ends_of([lease for lease in running if lease.role is not Role.SPARE], Closure.FAIL)
+    return _shrunk(run, lived, running, lost)
+
+
+def _shrunk(run: Run, lived: Life, running: Sequence[Lease], lost: Sequence[Gone]) -> tuple[Ended, ...]:
+    """S3: a malleable run gives up the groups that lost something, or all if it would fall below its minimum."""
+    assert run.malleable is not None
+    groups = {each.lease.group for each in lost}
+    left = [lease for lease in running if lease.group not in groups]
+    width = sum(lease.gpus for lease in left if lease.role is not Role.SPARE)
+    if width >= run.malleable.gpus_min:
+        return ends_of([lease for lease in running if lease.group in groups], Closure.SHRINK)
+    return ends_of([lease for lease in running if lease.role is not Role.SPARE], Closure.FAIL)
+
+
+def ends_of(leases: Sequence[Lease], reason: str) -> tuple[Ended, ...]:
+    return tuple(Ended(namespace=lease.namespace, lease=lease.name, reason=reason) for lease in leases)
+
+
+def run_ref(run: Run, attempt_number: int) -> RunRef:
+    return RunRef(namespace=run.namespace, name=run.name, uid=run.uid, attempt=max(1, attempt_number))
+
+
+def _stop_again(reading: Reading, run: Run) -> Steps[None]:
+    """6.5: pods of leases that somebody ended and could not stop are stopped by whoever comes next."""
+    for entry in reading.snapshot.entries:
+        if entry.ends and not entry.void and entry.seq <= reading.seen:
+            yield from stop(entry, reading)
+
+
+def _conclude(reading: Reading, run: Run, rolled: dict[int, Rolled]) -> Steps[None]:
+    """Status, the promise of a run that is over, the finalizer of one that is being deleted, and base."""
+    run_object = reading.object(RUN, run.key)
+    lived = life(reading.snapshot, run)
+    if run_object is not None and run_object["metadata"].get("uid") == run.uid:
+        yield from write_status(reading, run_object, run)
+        if lived.over:
+            promise = next((made for made in reading.snapshot.reservations if made.run_uid == run.uid), None)
+            if promise is not None and promise.open:
+                state = ReservationState.CANCELED if lived.stage is Stage.CANCELED else ReservationState.RELEASED
+                yield from conclude(reading, promise.key, state, lived.reason)
+        if run.deleting and not lived.held:
+            yield from release(run_object)
+    yield from advance(reading, rolled)
+
+
+def release(run_object: Object) -> Steps[None]:
+    """6.7: the finalizer is taken off after End, pods gone, Close."""
+    metadata = run_object["metadata"]
+    left = [name for name in metadata.get("finalizers") or () if name != FINALIZER]
+    if left == (metadata.get("finalizers") or []):
+        return
+    patch = {"metadata": {"finalizers": left, "uid": metadata["uid"]}}
+    outcome = yield from attempt(Patch(kind=RUN, name=metadata["name"], namespace=metadata["namespace"], patch=patch))
+    if isinstance(outcome, StoreError) and not isinstance(outcome, NotFound | Conflict):
+        raise outcome
+
+
+def _tell(reading: Reading, run: Run, entry: Entry, means: Means) -> Steps[None]:
+    """Events on the run, and on pods that are stopped for somebody else's sake."""
+    run_object = reading.object(RUN, run.key)
+    if run_object is None or entry.kind not in (EntryKind.END, EntryKind.CLOSE):
+        return
+    parts = entry.ends or entry.closes
+    reasons = sorted({part.reason.partition("(")[0] for part in parts})
+    verb = "ends" if entry.kind is EntryKind.END else "closes"
+    message = f"{verb} {len(parts)} leases: {', '.join(reasons)} (ledger entry {entry.seq})"
+    reason = reasons[0] if reasons else Closure.CANCELED.value
+    made = events.run_event(run_object, reason, message, now=entry.time, nonce=means.nonce())
+    yield from events.record([made])
+
+
+def roll_entry(entry: Entry, reading: Reading) -> Steps[Rolled]:
+    """Everything one entry decided, by whoever finds it unfinished."""
+    rolled = yield from roll_forward(entry, reading)
+    unwritten = yield from write_promise(entry, reading)
+    words = tuple(word for word, _ in unwritten)
+    return Rolled(seq=rolled.seq, unfinished=(*rolled.unfinished, *words), refused=rolled.refused)

@@ -1,0 +1,324 @@
+"""Starting a run: plan, prepare, append, roll forward; or reserve (6.2 to 6.5).
+
+One road for `submit`, for a new attempt, for a due reservation and for growth. It plans again as often as others come
+first, keeping its pods; a command that loses deletes its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from kubectl_runs.commit import events
+from kubectl_runs.commit.append import Appended, Overtaken, append
+from kubectl_runs.commit.base import advance
+from kubectl_runs.commit.draft import Draft
+from kubectl_runs.commit.life import Life, life
+from kubectl_runs.commit.prepare import PREPARE_MAX, Prepared, add_finalizer, create_run, delete_pods, prepare, ranks
+from kubectl_runs.commit.promise import forecast_status, write_promise
+from kubectl_runs.commit.roll_forward import Rolled, roll_forward
+from kubectl_runs.commit.status import write_status
+from kubectl_runs.commit.steps import Means, Steps, Wait
+from kubectl_runs.errors import OutcomeUnknown, RunsError
+from kubectl_runs.read import Reading, read
+from kubectl_runs.store.protocol import Object, StoreError
+from kubectl_runs.wire import decode, encode
+from kubectl_runs.wire.kinds import BUDGET, RUN
+from planner.model import (
+    Decision,
+    Entry,
+    EntryKind,
+    Opened,
+    Opening,
+    Payer,
+    PayerShare,
+    Reservation,
+    Run,
+    RunRef,
+    Seat,
+    SliceGroup,
+    SliceNode,
+    Verdict,
+)
+
+PLANS_MAX = 100
+STALES_MAX = 3
+FRESH_SECONDS = 20  # a reading that was caught up with entries is read anew after this long
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """How it ended: the decision, the entry if one was appended, and the run as it then stood."""
+
+    decision: Decision | None
+    run: Object
+    life: Life
+    reading: Reading
+    entry: Entry | None = None
+    rolled: Rolled | None = None
+
+
+Planner = Callable[[Reading, Run], Decision]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Attempt:
+    """What one command carries from plan to plan: the run, its reading, and the pods it has prepared."""
+
+    run: Object
+    reading: Reading
+    prepared: Prepared
+    stales: int = 0
+
+
+def begin(
+    manifest: Object, reading: Reading, means: Means, plan: Planner, *, check_plan: str = "", grows: bool = False
+) -> Steps[Begun]:
+    """Carry a run from its manifest (or its object) to a start, a promise or a refusal."""
+    namespace = manifest["metadata"]["namespace"]
+    state = _Attempt(run=manifest, reading=reading, prepared=Prepared(namespace=namespace, nonce=means.nonce()))
+    try:
+        for turn in range(PLANS_MAX):
+            begun = yield from _once(state, means, plan, check_plan, grows)
+            if begun is not None:
+                return begun
+            # Those who lost the same number spread out, or they would all lose the next one too.
+            yield Wait(means.jitter() * min(0.02 * (turn + 1), 0.2))
+    except OutcomeUnknown:
+        raise  # the pods may be named by an entry: nobody deletes them now
+    except (RunsError, StoreError):
+        yield from delete_pods(namespace, state.prepared.pods)
+        raise
+    yield from delete_pods(namespace, state.prepared.pods)
+    raise RunsError(f"run {_key(manifest)} was overtaken {PLANS_MAX} times, nothing is held; try again")
+
+
+def _once(state: _Attempt, means: Means, plan: Planner, check_plan: str, grows: bool) -> Steps[Begun | None]:
+    """One plan and, if it says so, one append; None: plan again."""
+    known = state.reading.object(RUN, _key(state.run))
+    if known is not None and known["metadata"]["uid"] == state.run["metadata"].get("uid", known["metadata"]["uid"]):
+        state.run = known
+    run = decode.run(state.run, state.reading.snapshot.namespace_owners)
+    lived = life(state.reading.snapshot, run)
+    if not (grows or lived.may_start):
+        # 6.7: somebody else started, ended or cancelled it meanwhile.
+        yield from delete_pods(run.namespace, state.prepared.pods)
+        return Begun(decision=None, run=state.run, life=lived, reading=state.reading)
+    decision = plan(state.reading, run)
+    digest = plan_digest(decision)
+    if check_plan and digest != check_plan:
+        raise RunsError(
+            f"run {run.key}: the plan is now {digest}, not {check_plan}: the world moved", hint="kubectl runs plan"
+        )
+    if decision.verdict is Verdict.START:
+        return (yield from _start(state, run, lived, decision, digest, means, grows))
+    yield from delete_pods(run.namespace, state.prepared.pods)
+    state.prepared = replace(state.prepared, pods=())
+    if decision.verdict is Verdict.RESERVE and not grows:
+        return (yield from _reserve(state, run, lived, decision, digest, means))
+    return Begun(decision=decision, run=state.run, life=lived, reading=state.reading)
+
+
+def _start(
+    state: _Attempt, run: Run, lived: Life, decision: Decision, digest: str, means: Means, grows: bool
+) -> Steps[Begun | None]:
+    yield from _ensure_run(state)
+    held = {lease.pod.name for lease in lived.held if lease.pod is not None}
+    wanted = ranks(decision, lived.attempt, pods_before=len(held) if grows else 0)
+    resource = decode.topology(state.reading.base_object).resource
+    state.prepared = yield from prepare(
+        state.run, wanted, state.prepared, now=state.reading.read_at, gpu_resource=resource
+    )
+    if state.prepared.ready_at - state.reading.read_at > PREPARE_MAX:
+        # 6.3: if Prepare took more than a minute, read and plan again, keeping the pods.
+        state.reading = yield from read(runs=(run.key,))
+        return None
+    ref = _run_ref(state.run, lived.attempt)
+    draft = Draft(
+        kind=EntryKind.GROW if grows else EntryKind.START,
+        run=ref,
+        reservation=_reservation_ref(state.reading, ref),
+        budgets=budget_records(state.reading, decision),
+        plan=digest,
+        trace=tuple(encode.trace(decision.trace)),
+        opens=opens(run, decision.seats, state.prepared, Opening.GROW if grows else Opening.START),
+    )
+    appended = yield from _append(state, draft, means)
+    if appended is None:
+        return None
+    return (yield from _finish(state, run, decision, appended, means))
+
+
+def _reserve(
+    state: _Attempt, run: Run, lived: Life, decision: Decision, digest: str, means: Means
+) -> Steps[Begun | None]:
+    standing = standing_promise(state.reading, run)
+    if standing is not None and not _better(decision, standing, state.reading.now):
+        # F2: re-planning never makes a promised start later; the promise stands as it is.
+        return Begun(decision=decision, run=state.run, life=lived, reading=state.reading)
+    yield from _ensure_run(state)
+    ref = _run_ref(state.run, lived.attempt)
+    draft = Draft(
+        kind=EntryKind.RESERVE,
+        run=ref,
+        reservation=_reservation_ref(state.reading, ref),
+        budgets=budget_records(state.reading, decision),
+        plan=digest,
+        trace=tuple(encode.trace(decision.trace)),
+        reserve=promise_of(ref, run, decision),
+    )
+    appended = yield from _append(state, draft, means)
+    if appended is None:
+        return None
+    return (yield from _finish(state, run, decision, appended, means))
+
+
+def _ensure_run(state: _Attempt) -> Steps[None]:
+    """6.3: the Run exists, with our finalizer, before anything is prepared for it."""
+    if not state.run["metadata"].get("uid"):
+        state.run = yield from create_run(state.run)
+    state.run = yield from add_finalizer(state.run)
+
+
+def _append(state: _Attempt, draft: Draft, means: Means) -> Steps[Appended | None]:
+    """Append; None where it has to be planned again, from what `state.reading` then holds."""
+    outcome = yield from append(draft, state.reading, means)
+    if isinstance(outcome, Appended):
+        state.reading = outcome.reading
+        return outcome
+    key = _key(state.run)
+    if isinstance(outcome, Overtaken):
+        came = [entry for entry in outcome.reading.snapshot.entries if entry.seq > state.reading.tip.seq]
+        mine = any(entry.run is not None and entry.run.key == key for entry in came)
+        fresh = came and came[-1].created_at - outcome.reading.read_at < FRESH_SECONDS
+        # What others opened and closed is in their entries; what was done to this run is in the Run (6.7).
+        state.reading = outcome.reading if fresh and not mine else (yield from read(runs=(key,)))
+        return None
+    state.stales += 1
+    if state.stales >= STALES_MAX:
+        raise outcome.error
+    state.reading = yield from read(runs=(key,))
+    return None
+
+
+def _finish(state: _Attempt, run: Run, decision: Decision, appended: Appended, means: Means) -> Steps[Begun]:
+    """6.5: roll the own entry forward, write the status, move base."""
+    reading, entry = appended.reading, appended.entry
+    run = replace(run, uid=state.run["metadata"]["uid"])
+    rolled = yield from roll_forward(entry, reading)
+    status = forecast_status(decision) if entry.kind is EntryKind.RESERVE else None
+    unwritten = yield from write_promise(entry, reading, status)
+    rolled = replace(rolled, unfinished=(*rolled.unfinished, *(word for word, _ in unwritten)))
+    bound = frozenset(open_.pod.uid for open_ in entry.opens if open_.pod) if not rolled.unfinished else frozenset()
+    yield from write_status(reading, state.run, run, bound)
+    yield from advance(reading, {entry.seq: rolled})
+    yield from events.record([_event(state.run, entry, decision, means)])
+    lived = life(reading.snapshot, run)
+    return Begun(decision=decision, run=state.run, life=lived, reading=reading, entry=entry, rolled=rolled)
+
+
+def _event(run: Object, entry: Entry, decision: Decision, means: Means) -> encode.Json:
+    words = {EntryKind.START: "starts with", EntryKind.GROW: "grows to", EntryKind.RESERVE: "waits for"}
+    gpus = decision.width or sum(seat.gpus for seat in decision.seats)
+    message = f"{words[entry.kind]} {gpus} GPUs (ledger entry {entry.seq}): {decision.message}"
+    return events.run_event(run, entry.kind.value, message, now=entry.time, nonce=means.nonce())
+
+
+# From a decision to what an entry records
+
+
+def opens(run: Run, seats: Sequence[Seat], prepared: Prepared, reason: Opening) -> tuple[Opened, ...]:
+    """One lease for each pod and payer, or each spare slot and payer, by group, pods before spares."""
+    ordered = sorted(
+        seats, key=lambda seat: (seat.group, seat.rank is None, seat.rank or 0, seat.slot or 0, seat.payer)
+    )
+    return tuple(
+        Opened(
+            lease="",
+            pod=None if seat.rank is None else prepared.ref(seat.rank),
+            node=seat.node,
+            gpus=seat.gpus,
+            role=seat.role,
+            group=seat.group,
+            owner=run.owner,
+            payer=seat.payer,
+            funding=seat.funding,
+            reason=reason,
+        )
+        for seat in ordered
+    )
+
+
+def promise_of(ref: RunRef, run: Run, decision: Decision) -> Reservation:
+    """The Reservation's spec: slice and payers of the plan; while Blocked those that were asked and were full."""
+    domains = {group.index: group.domain.name for group in decision.groups}
+    nodes: dict[int, dict[str, int]] = {index: {} for index in domains}
+    paid: dict[Payer, int] = {}
+    for seat in decision.seats:
+        nodes[seat.group][seat.node] = nodes[seat.group].get(seat.node, 0) + seat.gpus
+        paid[seat.payer] = paid.get(seat.payer, 0) + seat.gpus
+    groups = tuple(
+        SliceGroup(
+            index=index,
+            domain=domains[index],
+            nodes=tuple(SliceNode(name=name, gpus=nodes[index][name]) for name in sorted(nodes[index])),
+        )
+        for index in sorted(domains)
+    )
+    shares = tuple(PayerShare(payer=payer, gpus=gpus) for payer, gpus in paid.items()) or decision.waits_for
+    return Reservation(
+        namespace=ref.namespace,
+        name=ref.name,
+        run_name=ref.name,
+        run_uid=ref.uid,
+        gpus=sum(seat.gpus for seat in decision.seats) or decision.width or run.gpus_total,
+        groups=groups,
+        payers=shares,
+        earliest_start=decision.earliest_start,
+    )
+
+
+def budget_records(reading: Reading, decision: Decision) -> tuple[encode.Json, ...]:
+    """The budgets that were asked, as they stood: caps are judged by these (section 6)."""
+    known = reading.objects.get(BUDGET, {})
+    return tuple(encode.budget_record(known[name]) for name in decision.asked if name in known)
+
+
+def standing_promise(reading: Reading, run: Run) -> Reservation | None:
+    from planner.world import World
+
+    world = World.of(reading.snapshot, reading.now)
+    return next((made for made in world.reservations if made.run_key == run.key), None)
+
+
+def _better(decision: Decision, standing: Reservation, now: int) -> bool:
+    """Whether a new promise says more than the standing one: an earlier start, or a start where there was none."""
+    if decision.earliest_start is None:
+        return False
+    if standing.earliest_start is None:
+        return True
+    return decision.earliest_start < standing.earliest_start and standing.earliest_start > now
+
+
+def plan_digest(decision: Decision) -> str:
+    """What `--check-plan` compares: what would be done, without times and prose."""
+    from kubectl_runs.wire.decision import decision_json
+
+    return str(decision_json(decision)["digest"])
+
+
+def _reservation_ref(reading: Reading, ref: RunRef) -> RunRef | None:
+    made = next((made for made in reading.snapshot.reservations if made.run_key == ref.key), None)
+    if made is None or made.run_uid != ref.uid or not made.open:
+        return None
+    return RunRef(namespace=made.namespace, name=made.name, uid=made.uid)
+
+
+def _run_ref(run: Object, attempt: int) -> RunRef:
+    metadata = run["metadata"]
+    return RunRef(namespace=metadata["namespace"], name=metadata["name"], uid=metadata["uid"], attempt=attempt)
+
+
+def _key(run: Object) -> str:
+    metadata = run["metadata"]
+    return f"{metadata['namespace']}/{metadata.get('name') or metadata.get('generateName')}"

@@ -1,0 +1,177 @@
+"""Submit: a run that is new starts or waits; one that is known is told how it stands. Idempotent (6.7)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from kubectl_runs.commit.base import is_unfinished
+from kubectl_runs.commit.life import Life, Stage, life
+from kubectl_runs.commit.prepare import ranks
+from kubectl_runs.commit.settle import roll_entry, settle_run
+from kubectl_runs.commit.start import Begun, begin
+from kubectl_runs.commit.steps import Means, Steps, Wait, all_of
+from kubectl_runs.commit.sweep import OTHERS_MAX, has_work, planned, sweep
+from kubectl_runs.errors import RunsError
+from kubectl_runs.read import Reading, read
+from kubectl_runs.store.protocol import Create, Object, StoreError
+from kubectl_runs.wire import decode
+from kubectl_runs.wire.kinds import POD, RUN
+from kubectl_runs.wire.pods import pod_object
+from planner.digest import digest
+from planner.model import Decision, Run, Verdict
+
+POLL_SECONDS_FIRST, POLL_SECONDS_MAX = 0.2, 5.0
+NO_UID = "00000000-0000-0000-0000-000000000000"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submitted:
+    """What came of it. `decision` is None where the run was known and nothing was decided."""
+
+    run: Object
+    life: Life
+    reading: Reading
+    decision: Decision | None = None
+    begun: Begun | None = None
+
+
+def submit(manifest: Object, means: Means, *, check_plan: str = "") -> Steps[Submitted]:
+    """Start the run, or promise it a start, or say how it stands."""
+    key = f"{manifest['metadata']['namespace']}/{manifest['metadata']['name']}"
+    reading = yield from read(runs=(key,))
+    known = reading.object(RUN, key)
+    if known is not None:
+        _check_same(known, manifest, reading)
+        reading = yield from _settle_own(known, reading, means)
+        run = decode.run(known, reading.snapshot.namespace_owners)
+        lived = life(reading.snapshot, run)
+        if not lived.may_start:
+            return Submitted(run=known, life=lived, reading=reading)
+    if has_work(reading):
+        # 6.5: a command closes what its own work needs.
+        asked = decode.run(known or manifest, reading.snapshot.namespace_owners)
+        if planned(reading, asked).verdict is not Verdict.START:
+            yield from sweep(reading, means, skip=(key,))
+            reading = yield from read(runs=(key,))
+    begun = yield from begin(known or manifest, reading, means, planned, check_plan=check_plan)
+    return Submitted(run=begun.run, life=begun.life, reading=begun.reading, decision=begun.decision, begun=begun)
+
+
+def afterwards(submitted: Submitted, means: Means) -> Steps[None]:
+    """6.5: and at most 20 other runs after its own work."""
+    metadata = submitted.run["metadata"]
+    key = f"{metadata['namespace']}/{metadata['name']}"
+    if has_work(submitted.reading):
+        yield from sweep(submitted.reading, means, runs_max=OTHERS_MAX, skip=(key,))
+
+
+def _settle_own(known: Object, reading: Reading, means: Means) -> Steps[Reading]:
+    """Finish what an earlier submit of this run began, and close what has ended of it."""
+    uid = known["metadata"]["uid"]
+    mine = [entry for entry in reading.snapshot.entries if entry.run is not None and entry.run.uid == uid]
+    unfinished = [entry for entry in mine if is_unfinished(entry, reading, {})]
+    for entry in unfinished:
+        yield from roll_entry(entry, reading)
+    if unfinished:
+        reading = yield from read(runs=(f"{known['metadata']['namespace']}/{known['metadata']['name']}",))
+    run = decode.run(known, reading.snapshot.namespace_owners)
+    if mine or life(reading.snapshot, run).held:
+        settled = yield from settle_run(reading, run, means)
+        reading = settled.reading
+    return reading
+
+
+def _check_same(known: Object, manifest: Object, reading: Reading) -> None:
+    """A run is submitted once: with another spec it is another run, and needs another name."""
+    owners = reading.snapshot.namespace_owners
+    there, wanted = decode.run(known, owners), decode.run(manifest, owners)
+    same = _frozen(there) == _frozen(wanted)
+    templates = [obj["spec"].get("template") or {} for obj in (known, manifest)]
+    if not same or digest(_plain(templates[0])) != digest(_plain(templates[1])):
+        differs = [
+            name for name in Run.__dataclass_fields__ if getattr(_frozen(there), name) != getattr(_frozen(wanted), name)
+        ]
+        raise RunsError(
+            f"run {there.key} exists with another spec ({', '.join(differs) or 'template'} differs)",
+            hint="give it another name, or cancel and delete the old one first",
+        )
+
+
+def _frozen(run: Run) -> Run:
+    """The run without what may change after submit (section 4)."""
+    malleable = replace(run.malleable, gpus_desired=run.gpus_total) if run.malleable else None
+    return replace(
+        run,
+        uid="",
+        created_at=0,
+        deleting=False,
+        canceled=False,
+        malleable=malleable,
+        funding=Run.__dataclass_fields__["funding"].default,
+    )
+
+
+def _plain(value: object) -> object:
+    """A template as text: numbers that YAML and JSON may spell differently are compared as they are written."""
+    if isinstance(value, dict):
+        return {str(key): _plain(part) for key, part in value.items() if part is not None}
+    if isinstance(value, list):
+        return [_plain(part) for part in value]
+    return value if isinstance(value, bool | int) else str(value)
+
+
+def dry_run(manifest: Object, means: Means) -> Steps[Submitted]:
+    """What submit would do; the server is asked whether it would take the Run and its pods (6.9 asks the same)."""
+    key = f"{manifest['metadata']['namespace']}/{manifest['metadata']['name']}"
+    reading = yield from read(runs=(key,))
+    known = reading.object(RUN, key)
+    if known is not None:
+        _check_same(known, manifest, reading)
+    run = decode.run(known or manifest, reading.snapshot.namespace_owners)
+    lived = life(reading.snapshot, run)
+    if not lived.may_start:
+        return Submitted(run=known or manifest, life=lived, reading=reading)
+    decision = planned(reading, run)
+    if known is None:
+        yield from _try([Create(kind=RUN, object=manifest, dry_run=True)], key)
+    if decision.verdict is Verdict.START:
+        yield from try_pods(known or manifest, decision, lived.attempt, means)
+    return Submitted(run=known or manifest, life=lived, reading=reading, decision=decision)
+
+
+def try_pods(run: Object, decision: Decision, attempt: int, means: Means) -> Steps[None]:
+    """A server dry run of the pods, so that no quota or policy refuses them later."""
+    metadata = {**run["metadata"], "uid": run["metadata"].get("uid") or NO_UID}
+    bodies = [pod_object({**run, "metadata": metadata}, rank, means.nonce()) for rank in ranks(decision, attempt)]
+    yield from _try([Create(kind=POD, object=body, dry_run=True) for body in bodies], metadata["name"])
+
+
+def _try(requests: list[Create], key: str) -> Steps[None]:
+    for outcome in (yield from all_of(requests)):
+        if isinstance(outcome, StoreError):
+            raise RunsError(f"run {key}: the server would refuse it: {outcome.message}")
+
+
+def follow(key: str, means: Means, *, until_end: bool, seconds_max: float | None = None) -> Steps[Life | None]:
+    """Wait until a run runs, or ends, settling and starting it on the way; None: it took too long."""
+    waited, pause = 0.0, POLL_SECONDS_FIRST
+    while True:
+        reading = yield from read(runs=(key,))
+        run_object = reading.object(RUN, key)
+        if run_object is None:
+            raise RunsError(f"run {key} was deleted")
+        reading = yield from _settle_own(run_object, reading, means)
+        run = decode.run(run_object, reading.snapshot.namespace_owners)
+        lived = life(reading.snapshot, run)
+        if lived.over or (lived.stage is Stage.HOLDS and not until_end):
+            return lived
+        if lived.may_start:
+            begun = yield from begin(run_object, reading, means, planned)
+            if begun.life.stage is Stage.HOLDS and not until_end:
+                return begun.life
+        if seconds_max is not None and waited >= seconds_max:
+            return None
+        means.say(f"run {key} {'runs' if lived.stage is Stage.HOLDS else 'waits'}")
+        yield Wait(pause)
+        waited += pause
+        pause = min(pause * 1.5, POLL_SECONDS_MAX)

@@ -1,0 +1,201 @@
+"""What a command does besides its own work: finish what others began, close what has ended, start what is due.
+
+A command closes what its own work needs, and at most 20 other runs after it (6.5). What it has no right to is left to
+whoever has; nothing here is ever needed for safety.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from kubectl_runs.commit.base import advance, is_unfinished
+from kubectl_runs.commit.closing import gone_leases
+from kubectl_runs.commit.life import Stage, life
+from kubectl_runs.commit.roll_forward import Rolled
+from kubectl_runs.commit.settle import Settled, roll_entry, settle_run
+from kubectl_runs.commit.start import Begun, begin
+from kubectl_runs.commit.steps import Means, Steps, all_of
+from kubectl_runs.errors import RunsError
+from kubectl_runs.read import Reading, read
+from kubectl_runs.store.protocol import Delete, Forbidden, StoreError
+from kubectl_runs.wire.kinds import POD, RUN
+from kubectl_runs.wire.pods import SCHEDULER_NAME
+from planner.fold import open_leases, opened_leases
+from planner.model import Decision, Pod, Run
+
+OTHERS_MAX = 20
+ORPHAN_SECONDS = 15 * 60  # 6.3: a prepared pod that no entry or lease names, and that is older than this
+
+
+@dataclass(slots=True, kw_only=True)
+class Swept:
+    """What was done, for people."""
+
+    closed: list[str] = field(default_factory=list)  # keys of leases
+    ended: list[str] = field(default_factory=list)
+    started: list[str] = field(default_factory=list)  # keys of runs
+    finished: list[int] = field(default_factory=list)  # entries rolled forward
+    deleted: list[str] = field(default_factory=list)  # orphaned pods
+    refused: list[str] = field(default_factory=list)  # what it had no right to
+
+    @property
+    def changed(self) -> bool:
+        return bool(self.closed or self.ended or self.started or self.deleted)
+
+
+def sweep(
+    reading: Reading, means: Means, *, namespace: str = "", runs_max: int = OTHERS_MAX, skip: Iterable[str] = ()
+) -> Steps[Swept]:
+    """Settle what this reading shows to be over, then start what is due. `namespace` limits it to one."""
+    swept = Swept()
+    reading = yield from _finish_entries(reading, swept, namespace)
+    left = set(skip)
+    for key in [key for key in over(reading, namespace) if key not in left][:runs_max]:
+        reading = yield from _settle(key, means, swept)
+    reading = yield from start_due(reading, means, swept, namespace=namespace, runs_max=runs_max)
+    yield from _delete_orphans(reading, swept, namespace)
+    return swept
+
+
+def has_work(reading: Reading, namespace: str = "") -> bool:
+    """Whether a sweep would find anything over, without asking the server."""
+    return bool(over(reading, namespace))
+
+
+def over(reading: Reading, namespace: str = "") -> tuple[str, ...]:
+    """Keys of runs that have something to end, close or try again, oldest entries' first by key."""
+    held: dict[str, list[str]] = {}
+    for lease in open_leases(reading.snapshot).values():
+        held.setdefault(lease.run_uid, []).append(lease.key)
+    found = []
+    for run in sorted(reading.snapshot.runs, key=lambda run: run.key):
+        if namespace and run.namespace != namespace:
+            continue
+        if _has_work(reading, run, bool(held.get(run.uid))):
+            found.append(run.key)
+    return tuple(found)
+
+
+def _has_work(reading: Reading, run: Run, holds: bool) -> bool:
+    status = (reading.object(RUN, run.key) or {}).get("status") or {}
+    if run.deleting:
+        return True
+    if holds:
+        lived = life(reading.snapshot, run)
+        too_wide = run.malleable is not None and lived.width > run.malleable.gpus_desired
+        return run.canceled or too_wide or bool(gone_leases(reading, run, lived))
+    # Its closed leases are not in this reading, so its status only says where to look: they are read before deciding.
+    begun = bool(status.get("attempt")) and bool((status.get("leases") or {}).get("open"))
+    return begun and status.get("phase") not in ("Completed", "Failed")
+
+
+def _settle(key: str, means: Means, swept: Swept) -> Steps[Reading]:
+    """One run, from a reading that holds all its leases."""
+    reading = yield from read(runs=(key,))
+    run = next((run for run in reading.snapshot.runs if run.key == key), None)
+    if run is None:
+        return reading
+    try:
+        settled: Settled = yield from settle_run(reading, run, means)
+    except Forbidden as error:
+        swept.refused.append(f"run {key}: {error.message}")
+        return reading
+    swept.closed += settled.closed
+    swept.ended += settled.ended
+    reading = settled.reading
+    if settled.life.stage is Stage.AGAIN:
+        # S3: each new try is begun by an entry only when every lease of the last one is closed.
+        yield from _start(key, reading, means, swept)
+    return reading
+
+
+def _finish_entries(reading: Reading, swept: Swept, namespace: str) -> Steps[Reading]:
+    """6.5: roll forward whatever somebody left unfinished, in the order of the ledger."""
+    rolled: dict[int, Rolled] = {}
+    for entry in sorted(reading.snapshot.entries, key=lambda entry: entry.seq):
+        if namespace and (entry.run is None or entry.run.namespace != namespace):
+            continue
+        if is_unfinished(entry, reading, {}):
+            rolled[entry.seq] = yield from roll_entry(entry, reading)
+            if not rolled[entry.seq].unfinished:
+                swept.finished.append(entry.seq)
+    if rolled:
+        yield from advance(reading, rolled)
+        reading = yield from read()
+    return reading
+
+
+def start_due(
+    reading: Reading, means: Means, swept: Swept, *, namespace: str = "", runs_max: int = OTHERS_MAX
+) -> Steps[Reading]:
+    """F1: reservations that fit now start, oldest first; one that nobody can pay yet keeps its place."""
+    from planner.world import World
+
+    world = World.of(reading.snapshot, reading.now)
+    standing = sorted(world.reservations, key=lambda made: (made.created_at, made.key))
+    for made in [made for made in standing if not namespace or made.namespace == namespace][:runs_max]:
+        reading = yield from _start(made.run_key, reading, means, swept)
+    return reading
+
+
+def _start(key: str, reading: Reading, means: Means, swept: Swept) -> Steps[Reading]:
+    """Start one run that waits, if it fits."""
+    from planner.model import Verdict
+
+    known = next((run for run in reading.snapshot.runs if run.key == key), None)
+    if known is None or known.canceled or known.deleting:
+        return reading
+    reading = yield from read(runs=(key,))
+    run_object = reading.object(RUN, key)
+    if run_object is None or not life(reading.snapshot, _run(reading, key) or known).may_start:
+        return reading
+    try:
+        begun: Begun = yield from begin(run_object, reading, means, planned)
+    except (Forbidden, RunsError) as error:
+        swept.refused.append(f"run {key}: {error.message}")
+        return reading
+    if begun.entry is not None and begun.decision is not None and begun.decision.verdict is Verdict.START:
+        swept.started.append(key)
+    return begun.reading
+
+
+def planned(reading: Reading, run: Run) -> Decision:
+    """6.2: plan, pure."""
+    from planner.plan import plan_run
+
+    return plan_run(reading.snapshot, run, reading.now)
+
+
+def _run(reading: Reading, key: str) -> Run | None:
+    return next((run for run in reading.snapshot.runs if run.key == key), None)
+
+
+def _delete_orphans(reading: Reading, swept: Swept, namespace: str) -> Steps[None]:
+    """6.3: prepared pods that no entry or lease names, over 15 minutes old, by UID."""
+    doomed = [pod for pod in orphans(reading) if not namespace or pod.namespace == namespace]
+    deletes = [Delete(kind=POD, name=pod.name, namespace=pod.namespace, uid=pod.uid) for pod in doomed]
+    for pod, outcome in zip(doomed, (yield from all_of(deletes)), strict=True):
+        if not isinstance(outcome, StoreError):
+            swept.deleted.append(f"{pod.namespace}/{pod.name}")
+
+
+def orphans(reading: Reading) -> Sequence[Pod]:
+    """A pod so old can no longer be named by a new entry, which takes only pods of the last 10 minutes."""
+    entries = [entry for entry in reading.snapshot.entries if not entry.void]
+    leases = (*open_leases(reading.snapshot).values(), *opened_leases(entries))
+    named = {lease.pod.uid for lease in leases if lease.pod is not None}
+    return [
+        pod
+        for pod in reading.snapshot.pods
+        if pod.run_uid
+        and not pod.node
+        and pod.uid not in named
+        and reading.read_at - pod.created_at > ORPHAN_SECONDS
+        and _is_prepared(reading, pod)
+    ]
+
+
+def _is_prepared(reading: Reading, pod: Pod) -> bool:
+    found = reading.object(POD, f"{pod.namespace}/{pod.name}") or {}
+    return (found.get("spec") or {}).get("schedulerName") == SCHEDULER_NAME
