@@ -66,7 +66,7 @@ class Session:
         if named is None and not (self.flags.context or self.flags.kubeconfig):
             named = os.environ.get(ENVIRONMENT) or None
         if named in (DEFAULT_SANDBOX, "1", "true"):
-            return _default_sandbox()
+            return default_sandbox()
         return named
 
     @property
@@ -282,7 +282,7 @@ def _cluster(flags: Flags) -> Store:
     return ClusterStore(resolve(choice), request_timeout=timeout)
 
 
-def _default_sandbox() -> str:
+def default_sandbox() -> str:
     home = os.environ.get("XDG_DATA_HOME")
     folder = (Path(home) if home else Path.home() / ".local" / "share") / "kubectl-runs"
     try:

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field
 
 from kubectl_runs.store.protocol import Object
 from kubectl_runs.wire.kinds import API_VERSION, BUDGET, GROUP, LEDGER, NAMESPACE, NODE, Kind
+from kubectl_runs.wire.times import rfc3339
 
 BEGINNING = 1_767_600_000  # 2026-01-05T08:00:00Z, a Monday morning
 FLEET = re.compile(r"([^/=\s]+)/([^/=\s]+)/([^/=\s]+)=(\d{1,4})x(\d{1,2})(?::([A-Za-z0-9][A-Za-z0-9._-]*))?")
@@ -66,6 +67,30 @@ class World:
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
+
+    def to_value(self) -> Object:
+        """For `-o json`: what there is, in the words of the objects."""
+        islands = [
+            {
+                "domain": f"{island.region}/{island.cluster}/{island.domain}",
+                "nodes": island.nodes,
+                "gpusPerNode": island.gpus_per_node,
+                "flavor": island.flavor,
+            }
+            for island in self.islands
+        ]
+        teams = [{"namespace": team.name, "owner": team.owner, "gpus": self.gpus_of(team)} for team in self.teams]
+        return {"now": rfc3339(self.begins_at), "islands": islands, "teams": teams}
+
+    def gpus_of(self, team: Team) -> int:
+        """What a team's envelopes allow at once, all flavors together."""
+        return sum(self._share(team, gpus) for gpus in self.gpus.values())
+
+    def _share(self, team: Team, gpus: int) -> int:
+        """A team's part of a flavor; what whole numbers leave over is the first team's."""
+        if team != self.teams[0]:
+            return gpus * team.ninths // 9
+        return gpus - sum(self._share(other, gpus) for other in self.teams[1:])
 
     @classmethod
     def from_json(cls, text: str) -> World:
@@ -133,8 +158,7 @@ def _node(island: Island, name: str) -> Object:
     return {"metadata": {"name": name, "labels": labels}, "spec": {}, "status": status}
 
 
-def _envelope(team: Team, flavor: str, gpus: int) -> Object | None:
-    concurrency = gpus * team.ninths // 9
+def _envelope(team: Team, flavor: str, concurrency: int) -> Object | None:
     if not concurrency:
         return None
     name = re.sub(r"[^a-z0-9-]+", "-", flavor.lower()).strip("-")
