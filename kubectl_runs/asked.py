@@ -17,6 +17,7 @@ from kubectl_runs.wire.kinds import RUN
 
 if TYPE_CHECKING:
     from kubectl_runs.session import Session
+    from kubectl_runs.wire.yaml import Document
     from planner.model import Run, Snapshot
 
 Json = dict[str, Any]
@@ -63,19 +64,26 @@ def asked_run(session: Session, *, name: str | None, file: str | None, change: C
     return AskedRun(run=run, object=obj, snapshot=snapshot, command=f"{verb} {shlex.quote(name)}", exists=True)
 
 
-def _from_file(session: Session, file: str, change: Change, verb: str) -> AskedRun:
+def manifest_of(session: Session, file: str, *, ending: str = "x") -> Document:
+    """The run of a file, checked, with its namespace; `ending` completes a `generateName`."""
     document = manifest.run(file)
-    obj: Json = document.value
-    metadata = obj["metadata"]
+    metadata = document.value["metadata"]
     metadata["namespace"] = _namespace(session, metadata.get("namespace"))
     if not metadata.get("name"):
-        metadata["name"] = f"{metadata['generateName']}x"
+        metadata["name"] = f"{metadata['generateName']}{ending}"
     try:
         # What is wrong in the file is said before anything is read from a cluster.
-        decode.run(obj, {metadata["namespace"]: "?"})
+        decode.run(document.value, {metadata["namespace"]: "?"})
         manifest.check_run(document)
     except WireError as wrong:
         raise manifest.located(document, wrong) from None
+    return document
+
+
+def _from_file(session: Session, file: str, change: Change, verb: str) -> AskedRun:
+    document = manifest_of(session, file)
+    obj: Json = document.value
+    metadata = obj["metadata"]
     key = f"{metadata['namespace']}/{metadata['name']}"
     snapshot = session.snapshot(runs=(key,))
     known = next((run for run in snapshot.runs if run.key == key), None)

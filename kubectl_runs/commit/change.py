@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from kubectl_runs.commit.append import Appended, append
@@ -150,12 +150,14 @@ def grow(key: str, to: int | None, means: Means) -> Steps[Changed]:
 # What they share
 
 
-def _end(key: str, means: Means, plan: object) -> Steps[tuple[Reading, tuple[str, ...]]]:
+def _end(
+    key: str, means: Means, plan: Callable[[Reading, Run], Draft | None]
+) -> Steps[tuple[Reading, tuple[str, ...]]]:
     """Append an End made from a fresh reading, planning again as often as others come first; then stop its pods."""
     for _ in range(PLANS_MAX):
         reading = yield from read(runs=(key,))
         _, run = known_run(reading, key)
-        draft: Draft | None = plan(reading, run)  # type: ignore[operator]
+        draft = plan(reading, run)
         if draft is None:
             return reading, _ended_already(reading, run)
         outcome = yield from append(draft, reading, means)

@@ -16,7 +16,7 @@ from kubectl_runs.wire import encode
 from kubectl_runs.wire.kinds import LEASE
 from planner.digest import digest
 from planner.fold import lease_number
-from planner.model import Closed, Closure, EntryKind, Lease, Pod, Role, Run, RunRef
+from planner.model import Closed, Closure, EntryKind, Lease, Pod, Role, RunRef
 
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 
@@ -30,7 +30,7 @@ class Gone:
     finished_at: int | None = None
 
 
-def gone_leases(reading: Reading, run: Run | None, life: Life) -> tuple[Gone, ...]:
+def gone_leases(reading: Reading, life: Life) -> tuple[Gone, ...]:
     """The run's leases whose pods are gone; spares follow when the run has nothing else left."""
     ends = first_ends(reading)
     pods = {(pod.namespace, pod.name, pod.uid): pod for pod in reading.snapshot.pods}

@@ -70,18 +70,21 @@ def create_run(manifest: Object) -> Steps[Object]:
     """The Run, with the finalizer that keeps it until its leases are closed (6.7). Its UID is the idempotency key."""
     metadata = {**manifest["metadata"], "finalizers": [FINALIZER]}
     body = {**manifest, "metadata": metadata}
+    lost: StoreError | None = None
     for _ in range(PATIENCE):
         outcome = yield from attempt(Create(kind=RUN, object=body))
         if isinstance(outcome, Reply):
             return outcome.object
-        if not isinstance(outcome, Unknown | AlreadyExists) or not metadata.get("name"):
+        if not isinstance(outcome, Unknown | AlreadyExists):
             raise outcome
+        lost = outcome
         found = yield from attempt(Get(kind=RUN, name=metadata["name"], namespace=metadata["namespace"]))
         if isinstance(found, Reply):
             return found.object
         if not isinstance(found, NotFound):
             raise found
-    raise outcome
+    assert lost is not None
+    raise lost
 
 
 def add_finalizer(run: Object) -> Steps[Object]:

@@ -30,7 +30,7 @@ from kubectl_runs.store.protocol import (
 from kubectl_runs.wire import encode
 from kubectl_runs.wire.kinds import LEASE, POD
 from planner.fold import closed_keys, open_leases
-from planner.model import Closed, Closure, Entry, Lease, Opened
+from planner.model import Closed, Closure, Ended, Entry, Lease, Opened
 
 # A pod of a failed node, or of a run that is over, is given its own grace; a cut one gets time to save (section 4).
 NO_TIME_TO_SAVE = (Closure.CANCELED, Closure.FAIL, Closure.COMPLETED)
@@ -68,8 +68,8 @@ def roll_forward(entry: Entry, reading: Reading) -> Steps[Rolled]:
 Unfinished = tuple[str, StoreError | None]
 
 
-def _keys(parts: Iterable[Closed] | Iterable[object]) -> list[str]:
-    return [f"{part.namespace}/{part.lease}" for part in parts]  # type: ignore[union-attr]
+def _keys(parts: Iterable[Ended]) -> list[str]:
+    return [f"{part.namespace}/{part.lease}" for part in parts]
 
 
 def ended_keys(entries: Iterable[Entry]) -> set[str]:

@@ -62,7 +62,7 @@ def settle_run(reading: Reading, run: Run, means: Means) -> Steps[Settled]:
         ended += tuple(f"{end.namespace}/{end.lease}" for end in draft.ends)
         closed += tuple(f"{close.namespace}/{close.lease}" for close in draft.closes)
         yield from _tell(reading, run, outcome.entry, means)
-    yield from _stop_again(reading, run)
+    yield from _stop_again(reading)
     yield from _conclude(reading, run, rolled)
     return Settled(reading=reading, life=life(reading.snapshot, run), ended=ended, closed=closed)
 
@@ -72,7 +72,7 @@ def _next_draft(reading: Reading, run: Run, lived: Life) -> Draft | None:
     if lived.stage is not Stage.HOLDS:
         return None
     ref = run_ref(run, lived.attempt)
-    gone = gone_leases(reading, run, lived)
+    gone = gone_leases(reading, lived)
     ends = _ends(reading, run, lived, gone)
     if ends:
         return Draft(kind=EntryKind.END, run=ref, ends=ends)
@@ -91,10 +91,10 @@ def _ends(reading: Reading, run: Run, lived: Life, gone: Sequence[Gone]) -> tupl
     if run.malleable is None:
         # S3: of a fixed run all others are ended; spares close with them.
         return ends_of([lease for lease in running if lease.role is not Role.SPARE], Closure.FAIL)
-    return _shrunk(run, lived, running, lost)
+    return _shrunk(run, running, lost)
 
 
-def _shrunk(run: Run, lived: Life, running: Sequence[Lease], lost: Sequence[Gone]) -> tuple[Ended, ...]:
+def _shrunk(run: Run, running: Sequence[Lease], lost: Sequence[Gone]) -> tuple[Ended, ...]:
     """S3: a malleable run gives up the groups that lost something, or all if it would fall below its minimum."""
     assert run.malleable is not None
     groups = {each.lease.group for each in lost}
@@ -113,7 +113,7 @@ def run_ref(run: Run, attempt_number: int) -> RunRef:
     return RunRef(namespace=run.namespace, name=run.name, uid=run.uid, attempt=max(1, attempt_number))
 
 
-def _stop_again(reading: Reading, run: Run) -> Steps[None]:
+def _stop_again(reading: Reading) -> Steps[None]:
     """6.5: pods of leases that somebody ended and could not stop are stopped by whoever comes next."""
     for entry in reading.snapshot.entries:
         if entry.ends and not entry.void and entry.seq <= reading.seen:

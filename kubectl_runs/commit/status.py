@@ -44,7 +44,7 @@ def run_status(reading: Reading, run_object: Object, run: Run, bound: frozenset[
     promise = _promise(reading, run) if lived.may_start else None
     running = lived.stage is Stage.HOLDS and _all_bound(reading, run, lived, bound)
     reason, message = _why(lived, promise, running)
-    status = {
+    status: Json = {
         "conditions": _conditions(run_object, lived, promise, running, reason, message, reading.read_at),
         "observedGeneration": run_object["metadata"].get("generation") or 1,
         "attempt": lived.attempt,

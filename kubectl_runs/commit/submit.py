@@ -18,7 +18,7 @@ from kubectl_runs.wire import decode
 from kubectl_runs.wire.kinds import POD, RUN
 from kubectl_runs.wire.pods import pod_object
 from planner.digest import digest
-from planner.model import Decision, Run, Verdict
+from planner.model import Decision, Funding, Run, Verdict
 
 POLL_SECONDS_FIRST, POLL_SECONDS_MAX = 0.2, 5.0
 NO_UID = "00000000-0000-0000-0000-000000000000"
@@ -107,7 +107,7 @@ def _frozen(run: Run) -> Run:
         deleting=False,
         canceled=False,
         malleable=malleable,
-        funding=Run.__dataclass_fields__["funding"].default,
+        funding=Funding(),
     )
 
 

@@ -84,7 +84,7 @@ def _has_work(reading: Reading, run: Run, holds: bool) -> bool:
     if holds:
         lived = life(reading.snapshot, run)
         too_wide = run.malleable is not None and lived.width > run.malleable.gpus_desired
-        return run.canceled or too_wide or bool(gone_leases(reading, run, lived))
+        return run.canceled or too_wide or bool(gone_leases(reading, lived))
     # Its closed leases are not in this reading, so its status only says where to look: they are read before deciding.
     begun = bool(status.get("attempt")) and bool((status.get("leases") or {}).get("open"))
     return begun and status.get("phase") not in ("Completed", "Failed")

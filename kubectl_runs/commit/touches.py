@@ -62,8 +62,10 @@ def _marks(decision: Draft | Entry, around: Surroundings) -> Iterator[Mark]:
         yield ("reservation", decision.reservation.key)
     for open_ in decision.opens:
         yield from _of_opened(open_, namespace, around)
-    for ending in (*decision.ends, *decision.closes):
-        yield from _of_lease(ending, around)
+    for end in decision.ends:
+        yield from _of_lease(end, around)
+    for close in decision.closes:
+        yield from _of_lease(close, around)
     if decision.reserve is not None:
         yield from _of_reserve(decision.reserve, around)
 

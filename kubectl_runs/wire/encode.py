@@ -172,9 +172,8 @@ def budget_record(budget: Json) -> Json:
     """A budget as it stood when it was asked: what its caps are judged by (section 6)."""
     spec = budget.get("spec") or {}
     metadata = budget["metadata"]
-    return {"name": metadata["name"], "generation": metadata.get("generation") or 1} | without_nulls(
-        present(envelopes=spec.get("envelopes"), aggregateCaps=spec.get("aggregateCaps"))
-    )
+    purses: Json = without_nulls(present(envelopes=spec.get("envelopes"), aggregateCaps=spec.get("aggregateCaps")))
+    return {"name": metadata["name"], "generation": metadata.get("generation") or 1, **purses}
 
 
 def without_nulls(value: Any) -> Any:
