@@ -1,0 +1,129 @@
+"""Who could yield, by stage: fillers, spares, groups of malleable runs, fixed runs (R2, R3).
+
+It lists them in the order in which the stages ask and says which leases each would end. Whether anybody has to yield,
+and how many, is `stages`; where is `cuts`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from planner.draw import frozen
+from planner.model import Closure, Lease, Role, Run, Token
+
+Scope = Callable[[Lease], bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """One thing that ends as a whole. `gpus` counts every lease that it ends, in scope or not (R2)."""
+
+    stage: int
+    kind: Closure
+    run: str
+    group: int | None
+    leases: tuple[Lease, ...]  # by key
+    gpus: int
+    key: str
+
+    @classmethod
+    def of(cls, stage: int, kind: Closure, leases: Iterable[Lease], *, group: int | None, key: str) -> Candidate:
+        ended = tuple(sorted(leases, key=lambda lease: lease.key))
+        gpus = sum(lease.gpus for lease in ended)
+        return cls(stage=stage, kind=kind, run=ended[0].run_key, group=group, leases=ended, gpus=gpus, key=key)
+
+
+class Staged(NamedTuple):
+    """The candidates of one scope by stage. Of `groups` the order is decided; of `fixed` the lottery decides it."""
+
+    fillers: tuple[Candidate, ...]
+    spares: tuple[Candidate, ...]
+    groups: tuple[Candidate, ...]
+    fixed: tuple[Candidate, ...]
+
+
+class Holdings:
+    """Open leases by run, indexed once: what each run would lose."""
+
+    def __init__(self, leases: Iterable[Lease], runs: Mapping[str, Run]) -> None:
+        self._runs = runs
+        self.by_run: dict[str, list[Lease]] = {}
+        for lease in leases:
+            self.by_run.setdefault(lease.run_key, []).append(lease)
+
+    def staged(self, seen: Iterable[Lease], gone: Collection[str], winner: str | None) -> Staged:
+        """The candidates that have one of the leases `seen`; those in `gone` are held by nobody any more.
+
+        Who has nothing but spares there yields them at stage 2 and has nothing more to give there.
+        """
+        fillers: set[str] = set()
+        spares: list[Candidate] = []
+        malleable: dict[str, set[int]] = {}
+        fixed: set[str] = set()
+        for lease in seen:
+            if lease.key in gone or lease.run_key == winner:
+                continue
+            if self._fills(lease):
+                fillers.add(lease.run_key)
+            elif lease.role is Role.SPARE:
+                spares.append(Candidate.of(2, Closure.DROP_SPARE, (lease,), group=lease.group, key=lease.key))
+            elif self._malleable(lease.run_key) is None:
+                fixed.add(lease.run_key)
+            else:
+                malleable.setdefault(lease.run_key, set()).add(lease.group)
+        return Staged(
+            fillers=tuple(self._whole(1, Closure.END_FILLER, key, gone) for key in sorted(fillers)),
+            spares=tuple(sorted(spares, key=lambda candidate: candidate.key)),
+            groups=tuple(self._groups(malleable, fillers, gone)),
+            # R3: a fixed run is one token, since losing a group would kill the gang.
+            fixed=tuple(self._whole(4, Closure.RANDOM_PREEMPT, key, gone) for key in sorted(fixed - fillers)),
+        )
+
+    def fixed(self, runs: Iterable[str], gone: Collection[str]) -> tuple[Candidate, ...]:
+        """These fixed runs, as far as they still hold anything (R4)."""
+        alive = [run for run in runs if any(lease.key not in gone for lease in self.by_run.get(run, ()))]
+        return tuple(self._whole(4, Closure.RANDOM_PREEMPT, run, gone) for run in alive)
+
+    def token(self, candidate: Candidate) -> Token:
+        run = self._runs.get(candidate.run)
+        owner = run.owner if run else candidate.leases[0].owner
+        return Token(owner=owner, run=candidate.run, gpus=candidate.gpus)
+
+    def tokens(self, candidates: Iterable[Candidate]) -> tuple[Token, ...]:
+        return frozen(self.token(candidate) for candidate in candidates)
+
+    def width(self, run: str, gone: Collection[str]) -> int:
+        """GPUs that a run holds for its pods, spares aside."""
+        return sum(lease.gpus for lease in self.by_run.get(run, ()) if _active(lease) and lease.key not in gone)
+
+    def _fills(self, lease: Lease) -> bool:
+        run = self._runs.get(lease.run_key)
+        return lease.role is Role.FILLER or (run is not None and run.opportunistic)
+
+    def _malleable(self, key: str) -> int | None:
+        run = self._runs.get(key)
+        return run.malleable.gpus_min if run and run.malleable and not run.opportunistic else None
+
+    def _whole(self, stage: int, kind: Closure, key: str, gone: Collection[str]) -> Candidate:
+        held = [lease for lease in self.by_run[key] if lease.key not in gone]
+        return Candidate.of(stage, kind, held, group=None, key=key)
+
+    def _groups(
+        self, malleable: Mapping[str, set[int]], fillers: set[str], gone: Collection[str]
+    ) -> Iterable[Candidate]:
+        """R2 (3): by key, highest index first, whole groups with their spares, never below the minimum."""
+        for key in sorted(malleable.keys() - fillers):
+            spare_width = self.width(key, gone) - (self._malleable(key) or 0)
+            held = [lease for lease in self.by_run[key] if lease.key not in gone]
+            for index in sorted(malleable[key], reverse=True):
+                group = [lease for lease in held if lease.group == index]
+                active = sum(lease.gpus for lease in group if _active(lease))
+                if active <= spare_width:
+                    spare_width -= active
+                    yield Candidate.of(3, Closure.SHRINK, group, group=index, key=f"{key} {index}")
+
+
+def _active(lease: Lease) -> bool:
+    return lease.role is not Role.SPARE

@@ -1,0 +1,87 @@
+"""When a run that does not fit now will: the walk through known events (F1 a, c).
+
+Known are the ends of work with a duration, windows that open or close, and earlier reservations; nothing is guessed,
+so the first instant at which the planner itself says yes is exact. What else may be done is `plan` and `cuts`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from planner.admit import Fit, Refusal, could_pay, fit
+from planner.model import Lease, Reason, Run
+from planner.outlook import Outlook
+from planner.world import World
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """The first instant at which a run fits, and how."""
+
+    instant: int
+    fit: Fit
+
+
+def never(world: World, run: Run) -> Refusal | None:
+    """F1 (a): why the run could never start, or None if it could.
+
+    Every window to come is tried with nothing held: hours burnt stay burnt. Of several refusals the first that is not
+    merely a closed window is told, since waiting for the window would not help.
+    """
+    refusals = []
+    for instant in world.window_starts(run.flavor):
+        answer = could_pay(world.unused(instant), run)
+        if isinstance(answer, Fit):
+            return None
+        refusals.append(answer)
+    return next((no for no in refusals if no.reason is not Reason.WINDOW_CLOSED), refusals[0])
+
+
+def first_opening(world: World, run: Run, refusal: Refusal, until: int | None = None) -> Opening | None:
+    """F1 (c): the first known event at which the run fits.
+
+    An event is passed over where it cannot matter: it frees nothing that the last no was about. So the walk costs
+    what the ends of leases cost, not a plan for each of them.
+    """
+    last, outlook, turning = refusal, Outlook(world, run), _turning_points(world)
+    for instant, ended in _events(world):
+        if until is not None and instant > until:
+            return None
+        outlook.end(ended)
+        if not outlook.could_hold() or not (instant in turning or _matters(last, ended)):
+            continue
+        answer = fit(world.at(instant), run)
+        if isinstance(answer, Fit):
+            return Opening(instant=instant, fit=answer)
+        last = answer
+    return None
+
+
+def _events(world: World) -> Iterator[tuple[int, tuple[Lease, ...]]]:
+    """Known instants after now in order, each with the leases that have ended by it and not before."""
+    ends: dict[int, list[Lease]] = {}
+    for lease in world.leases.values():
+        end = world.ends_at(lease)
+        if end is not None:
+            ends.setdefault(end, []).append(lease)
+    overdue = tuple(lease for end in sorted(ends) if end <= world.now for lease in ends[end])
+    for instant in world.events():
+        yield instant, (*overdue, *ends.get(instant, ()))
+        overdue = ()
+
+
+def _turning_points(world: World) -> frozenset[int]:
+    """Instants at which more than a lease ends: windows open or close, promises begin or finish."""
+    index = world.index
+    windows = (t for budget in world.snapshot.budgets for e in budget.envelopes for t in (e.start_at, e.end_at))
+    holds = (hold for held in index.node_holds.values() for hold in held.values())
+    promises = (promise.hold for made in index.promises_by_run.values() for promise in made)
+    spans = (t for hold in (*holds, *promises) for t in (hold.start_at, hold.finish_at))
+    return frozenset(t for t in (*windows, *spans) if t is not None)
+
+
+def _matters(last: Refusal, ended: Iterable[Lease]) -> bool:
+    """Whether the end of leases may change the last no: any for a missing place, those of asked budgets for a payer."""
+    asked = frozenset(last.asked)
+    return not last.funding or any(lease.payer.budget in asked for lease in ended)

@@ -1,0 +1,237 @@
+"""What would help (F4): each remedy was tried by the planner itself and says what it would achieve.
+
+A change is applied to the run, or to the world, and the same functions that said no are asked again; one that does not
+start the run sooner is never printed. Each kind tries a bounded number of changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from planner import forecast
+from planner.admit import Fit, Refusal, fit
+from planner.elastic import HeldGroup, held_groups, leaving
+from planner.family import admits
+from planner.instants import go_duration, rfc3339, starts
+from planner.model import Confidence, Decision, FundingClass, Remedy, Run, Verdict
+from planner.shape import group_gpus
+from planner.world import World
+
+OTHERS_MAX = 16  # runs that are tried for shrinking, and owners that are tried as sponsors
+SPANS = tuple(hours * 3600 for hours in (24, 12, 8, 4, 2, 1))
+
+
+def add(world: World, run: Run, decision: Decision) -> Decision:
+    """The decision with every remedy that was found, in the order of the kinds (section 8)."""
+    desk = _Desk(world, run, decision)
+    return replace(decision, remedies=tuple(desk.found()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Better:
+    """A start that a change would bring: now or, where it waits for a payer, at a known instant."""
+
+    start_at: int
+    fit: Fit
+
+
+class _Desk:
+    """One run that would not start now, and what has been tried for it."""
+
+    def __init__(self, world: World, run: Run, decision: Decision) -> None:
+        self._world, self._run, self._decision = world, run, decision
+
+    def found(self) -> Iterator[Remedy]:
+        for kind in (
+            self._ask_less,
+            self._shrink_other,
+            self._add_sponsor,
+            self._allow_borrow,
+            self._raise_borrow_limit,
+            self._allow_spread,
+            self._drop_spares,
+            self._set_duration,
+            self._wait,
+        ):
+            remedy = kind()
+            if remedy is not None:
+                yield remedy
+
+    def _ask_less(self) -> Remedy | None:
+        """The largest smaller size that starts now. A malleable run already starts at any width it accepts."""
+        run = self._run
+        if run.malleable is not None:
+            return None
+        unit = group_gpus(run) or run.gpus_per_pod
+        low, high = 0, (run.gpus_total - 1) // unit  # less needs less: the answer is found by halves
+        while low < high:
+            middle = (low + high + 1) // 2
+            if isinstance(fit(self._world, replace(run, gpus_total=middle * unit)), Fit):
+                low = middle
+            else:
+                high = middle - 1
+        if not low:
+            return None
+        gpus = low * unit
+        return self._remedy("AskLess", f"ask for {gpus}", f"plan --gpus {gpus}", self._world.now)
+
+    def _shrink_other(self) -> Remedy | None:
+        """Of the malleable runs that could give enough alone the one that gives least, then by key (E1)."""
+        best: tuple[int, str, Run] | None = None
+        for other in self._shrinkable():
+            gpus = self._enough_of(other)
+            if gpus is not None and (best is None or (gpus, other.key) < best[:2]):
+                best = gpus, other.key, other
+        if best is None:
+            return None
+        gpus, _, other = best
+        name = other.name if other.namespace == self._run.namespace else other.key
+        where = "" if other.namespace == self._run.namespace else f" -n {other.namespace}"
+        command = f"shrink {other.name} --by {gpus}{where}"
+        return self._remedy("ShrinkOther", f"shrink {name} by {gpus}", command, self._world.now)
+
+    def _shrinkable(self) -> list[Run]:
+        runs = (run for run in self._world.runs.values() if run.malleable and run.key != self._run.key)
+        same = [run for run in runs if run.flavor == self._run.flavor and self._world.leases_of(run)]
+        return sorted(same, key=lambda run: (run.namespace != self._run.namespace, run.key))[:OTHERS_MAX]
+
+    def _enough_of(self, other: Run) -> int | None:
+        """GPUs of width that another run would have to give, group by group in the order they leave (E1)."""
+        assert other.malleable is not None
+        groups = leaving(held_groups(self._world, other))
+        width, going = sum(group.width for group in groups), list[HeldGroup]()
+        for group in groups:
+            if width - group.width < other.malleable.gpus_min:
+                break
+            going.append(group)
+            width -= group.width
+        fewest = self._fewest(going)
+        return None if fewest is None else sum(group.width for group in going[:fewest])
+
+    def _fewest(self, going: list[HeldGroup]) -> int | None:
+        """How many of the groups must leave; more room never hurts, so it is found by halves."""
+        if not going or not self._fits_without(going):
+            return None
+        low, high = 1, len(going)
+        while low < high:
+            middle = (low + high) // 2
+            if self._fits_without(going[:middle]):
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+    def _fits_without(self, groups: Iterable[HeldGroup]) -> bool:
+        gone = [lease.key for group in groups for lease in group.leases]
+        return isinstance(fit(self._world.without(gone), self._run), Fit)
+
+    def _add_sponsor(self) -> Remedy | None:
+        """The first owner by name, not named yet, whose lending admits the run and whose help is enough."""
+        funding, tree = self._run.funding, self._world.tree
+        lenders = [
+            owner
+            for owner in tree.owners
+            if owner not in funding.sponsors
+            and owner != self._run.owner
+            and any(
+                admits(purse.envelope.lending, self._run.owner) for purse in tree.of_flavor(owner, self._run.flavor)
+            )
+        ]
+        for owner in lenders[:OTHERS_MAX]:
+            changed = with_sponsor(self._run, owner)
+            better = self._try(changed)
+            lent = _borrowed(better, owner)
+            if better is not None and lent:
+                command = f"plan --sponsor {owner}"
+                return self._remedy("AddSponsor", f"sponsor {owner} adds {lent}", command, better.start_at)
+        return None
+
+    def _allow_borrow(self) -> Remedy | None:
+        funding = self._run.funding
+        if funding.allow_borrow or not funding.sponsors:
+            return None
+        better = self._try(replace(self._run, funding=replace(funding, allow_borrow=True)))
+        if better is None:
+            return None
+        command = f"plan --sponsor {funding.sponsors[0]}"
+        return self._remedy("AllowBorrow", "allow borrowing", command, better.start_at)
+
+    def _raise_borrow_limit(self) -> Remedy | None:
+        funding = self._run.funding
+        if funding.borrow_gpus_max is None or not funding.allow_borrow:
+            return None
+        better = self._try(replace(self._run, funding=replace(funding, borrow_gpus_max=None)))
+        if better is None:
+            return None
+        gpus = sum(seat.gpus for seat in better.fit.seats if seat.funding is FundingClass.BORROWED)
+        if gpus <= funding.borrow_gpus_max:
+            return None
+        command = f"plan --max-borrow {gpus}"
+        return self._remedy("RaiseBorrowLimit", f"raise maxBorrowGPUs to {gpus}", command, better.start_at)
+
+    def _allow_spread(self) -> Remedy | None:
+        if self._run.cross_group_spread:
+            return None
+        better = self._try(replace(self._run, cross_group_spread=True))
+        if better is None:
+            return None
+        return self._remedy("AllowSpread", "let groups spread over domains", "plan --spread", better.start_at)
+
+    def _drop_spares(self) -> Remedy | None:
+        if not self._run.spares_per_group:
+            return None
+        better = self._try(replace(self._run, spares_per_group=0))
+        if better is None:
+            return None
+        return self._remedy("DropSpares", "go without spares", "plan --spares 0", better.start_at)
+
+    def _set_duration(self) -> Remedy | None:
+        """The longest of the spans worth trying with which it starts now: before a promise begins, or a round one."""
+        now, held = self._world.now, self._run.duration
+        promises = {made.earliest_start - now for made in self._world.reservations if made.earliest_start is not None}
+        spans = sorted(
+            {span for span in (*promises, *SPANS) if span > 0 and (held is None or span < held)}, reverse=True
+        )
+        for span in spans[:OTHERS_MAX]:
+            if isinstance(fit(self._world, replace(self._run, duration=span)), Fit):
+                words = go_duration(span)
+                return self._remedy("SetDuration", f"set a duration of {words}", f"plan --duration {words}", now)
+        return None
+
+    def _wait(self) -> Remedy | None:
+        """Where the forecast is exact, waiting is a remedy that was tried: the forecast itself."""
+        start = self._decision.earliest_start
+        if start is None or self._decision.confidence is not Confidence.EXACT:
+            return None
+        return self._remedy("Wait", "wait", f"plan --at {rfc3339(start)}", start)
+
+    def _try(self, changed: Run) -> _Better | None:
+        """Whether the changed run starts now or, at a known instant, sooner than the plan says."""
+        answer = fit(self._world, changed)
+        if isinstance(answer, Fit):
+            return _Better(start_at=self._world.now, fit=answer)
+        if not self._waits_for_payer() or not isinstance(answer, Refusal):
+            return None
+        opening = forecast.first_opening(self._world, changed, answer, until=self._decision.earliest_start)
+        if opening is None or opening.instant == self._decision.earliest_start:
+            return None
+        return _Better(start_at=opening.instant, fit=opening.fit)
+
+    def _waits_for_payer(self) -> bool:
+        return self._decision.verdict is Verdict.REFUSE or self._decision.earliest_start is None
+
+    def _remedy(self, kind: str, words: str, command: str, start_at: int) -> Remedy:
+        message = f"{words}: {starts(start_at, self._world.now)}"
+        return Remedy(kind=kind, message=message, command=command, starts_at=start_at)
+
+
+def with_sponsor(run: Run, owner: str) -> Run:
+    """The run as if it named one more sponsor; naming one means to borrow (C5)."""
+    named = run.funding.sponsors if owner in run.funding.sponsors else (*run.funding.sponsors, owner)
+    return replace(run, funding=replace(run.funding, allow_borrow=True, sponsors=named))
+
+
+def _borrowed(better: _Better | None, owner: str) -> int:
+    seats = better.fit.seats if better is not None else ()
+    return sum(seat.gpus for seat in seats if seat.owner == owner and seat.funding is FundingClass.BORROWED)

@@ -1,0 +1,74 @@
+"""One domain tried for one piece of the winner: how far the stages must go there, and at whose cost (R2).
+
+Determined stages are carried out at once; of the lottery only whether it would be enough, since nothing is drawn in a
+domain that another one beats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from planner.candidates import Candidate, Staged
+from planner.ground import Ground
+from planner.lottery import Drawn
+from planner.model import Domain
+from planner.stages import Taking
+
+LOTTERY = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """A domain that can be made to hold the piece. `gpus` is what was cut, or for stage 4 still missing before it."""
+
+    ground: Ground
+    taking: Taking
+    stage: int
+    gpus: int
+    tokens: tuple[Candidate, ...] = ()  # stage 4: who is in the lottery
+    frozen: Drawn | None = None  # stage 4: the order that a Freeze entry fixed
+
+    @property
+    def domain(self) -> Domain:
+        return self.ground.domain
+
+    @property
+    def rank(self) -> tuple[int, bool, int, str]:
+        """R2: the earliest last stage, then the fewest GPUs, then the name.
+
+        A domain that was frozen stays the one to draw in: otherwise who dislikes the draw could go elsewhere (R4).
+        """
+        return self.stage, self.stage == LOTTERY and self.frozen is None, self.gpus, self.domain.name
+
+
+def attempt(
+    ground: Ground, staged: Staged, stage_max: int, frozen: Drawn | None, drawable: Sequence[Candidate]
+) -> Trial | None:
+    """R2: stages 1 to 3 until pack succeeds; else whether the lottery could, with the frozen list or a new one."""
+    taking = Taking(ground)
+    taking.take_sized(staged.fillers)
+    if stage_max >= 2:
+        taking.take_sized(staged.spares)
+    if stage_max >= 3:
+        taking.take_listed(staged.groups)
+    if taking.reached():
+        taking.give_back()
+        return Trial(ground=ground, taking=taking, stage=taking.last_stage(), gpus=taking.gpus())
+    if stage_max < LOTTERY:
+        return None
+    if frozen is not None and taking.would_reach(frozen.line(drawable)):
+        tokens = frozen.line(drawable)
+        return Trial(ground=ground, taking=taking, stage=LOTTERY, gpus=ground.missing(), tokens=tokens, frozen=frozen)
+    # R4: it freezes again only if pack fails with all of the first list.
+    if taking.would_reach(staged.fixed):
+        return Trial(ground=ground, taking=taking, stage=LOTTERY, gpus=ground.missing(), tokens=staged.fixed)
+    return None
+
+
+def drawn_in(trial: Trial, line: Iterable[Candidate]) -> tuple[list[Candidate], list[Candidate]]:
+    """R2 (4): tokens in the order drawn until pack succeeds; all that were drawn, and of them those given back."""
+    trial.taking.take_listed(line)
+    picks = [candidate for candidate in trial.taking.taken if candidate.stage == LOTTERY]
+    trial.taking.give_back()
+    return picks, [candidate for candidate in trial.taking.given_back if candidate.stage == LOTTERY]
