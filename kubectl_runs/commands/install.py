@@ -197,7 +197,7 @@ def _wait_until_served(store: Store, crds: list[Outcome]) -> None:
 
 
 def _established(definition: Object) -> bool:
-    conditions = definition.get("status", {}).get("conditions", [])
+    conditions = definition.get("status", {}).get("conditions") or []  # null until the server has looked
     return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
 
 
