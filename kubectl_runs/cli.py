@@ -54,6 +54,20 @@ class Group(TyperGroup):
         formatter.write(f"\n{PROGRAM} COMMAND --help says more of one.\n")
 
 
+class SubGroup(TyperGroup):
+    """A verb with verbs of its own, such as `snapshot save`."""
+
+    def format_help(self, ctx: Context, formatter: HelpFormatter) -> None:
+        formatter.write(
+            f"Usage: {ctx.command_path} COMMAND [flags]\n\n{inspect.cleandoc(self.help or '')}\n\nCommands:\n"
+        )
+        width = max(map(len, self.commands))
+        for name, command in self.commands.items():
+            first = (command.help or "").strip().splitlines()[:1]
+            formatter.write(f"  {name.ljust(width)}   {''.join(first)}\n")
+        formatter.write(f"\n{ctx.command_path} COMMAND --help says more of one.\n")
+
+
 class RunsCommand(TyperCommand):
     """A command whose flags may leave out their value, and whose help keeps the docstring's own lines."""
 
@@ -66,13 +80,14 @@ class RunsCommand(TyperCommand):
         formatter.write(f"\n{text}\n")
 
     def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
-        own: list[tuple[str, str]] = []
-        common: list[tuple[str, str]] = []
+        found: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Flags": [], "Common flags": []}
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)
             if record is not None:
-                (common if param.name in COMMON or param.name == "help" else own).append(record)
-        for title, records in (("Flags", own), ("Common flags", common)):
+                common = param.name in COMMON or param.name == "help"
+                title = "Common flags" if common else "Arguments" if param.param_type_name == "argument" else "Flags"
+                found[title].append(record)
+        for title, records in found.items():
             if records:
                 with formatter.section(title):
                     formatter.write_dl(records)
@@ -95,6 +110,7 @@ def load(name: str) -> Command:
 
 def _shape(app: typer.Typer) -> None:
     app.rich_markup_mode = None
+    app.info.cls = SubGroup
     app.info.context_settings = SETTINGS
     for info in app.registered_commands:
         info.cls = RunsCommand
@@ -105,8 +121,6 @@ def _shape(app: typer.Typer) -> None:
 def unknown_verb(word: str) -> errors.UsageError:
     from difflib import get_close_matches
 
-    if word.startswith("-"):
-        return errors.UsageError(f"flags stand after the command: {clean(word)}", hint=f"{PROGRAM} --help")
     near = get_close_matches(word, VERBS, n=1)
     hint = f"{PROGRAM} {near[0]} --help" if near else f"{PROGRAM} --help"
     return errors.UsageError(f'unknown command "{clean(word)}" for "{PROGRAM}"', hint=hint)

@@ -109,9 +109,14 @@ def run(args: Sequence[str]) -> int:
 
 
 def _words(args: Sequence[str]) -> list[str]:
-    """Nothing at all asks for help, and `help VERB` is the same as `VERB --help`."""
+    """Nothing at all asks for help, `help VERB` is the same as `VERB --help`, and flags stand after the verb."""
     if not args or args[0] == "help":
         return [*args[1:], "--help"]
+    if args[0] == "--version":
+        return ["version", *args[1:]]
+    if args[0].startswith("-") and args[0] not in ("-h", "--help"):
+        verb = next((word for word in args if word in VERBS), "COMMAND")
+        raise errors.UsageError("flags stand after the command", hint=f"{PROGRAM} {verb} {args[0]} ...")
     return list(args)
 
 

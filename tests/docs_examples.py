@@ -108,7 +108,7 @@ def run_page(path: Path, folder: Path) -> list[str]:
     wrong: list[str] = []
     corrections: list[tuple[Example, list[str]]] = []
     last = Outcome(0, "")
-    with _in(folder, sandbox=page.sandbox):
+    with in_folder(folder, sandbox=page.sandbox):
         for word, value in page.steps:
             if word != "example":
                 _prepare(word, value)
@@ -196,7 +196,7 @@ def _matches(want: list[str], got: list[str]) -> bool:
 
 
 @contextlib.contextmanager
-def _in(folder: Path, *, sandbox: bool) -> Iterator[None]:
+def in_folder(folder: Path, *, sandbox: bool) -> Iterator[None]:
     """An empty folder, no cluster, no colours, a fixed width."""
     settings = {
         "KUBECONFIG": str(folder / "no-kubeconfig"),
