@@ -44,18 +44,18 @@ def phase_of(client: Client, namespace: str, name: str) -> str:
 
 def test_users_by_certificate_and_token_are_who_they_say(bare_control_plane: ControlPlane) -> None:
     review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-    for user, groups in USERS.items():
-        client = bare_control_plane.client(user)
+    for key, user in USERS.items():
+        client = bare_control_plane.client(key)
         said = client.create("authentication.k8s.io/v1/selfsubjectreviews", review)["status"]["userInfo"]
-        assert (said["username"], set(said["groups"])) == (user, {*groups, "system:authenticated"})
+        assert (said["username"], set(said["groups"])) == (user.name, {*user.groups, "system:authenticated"})
         by_token = subprocess.run(
             ["kubectl", "auth", "whoami", "-o", "jsonpath={.status.userInfo.username}"],
             executable=str(fleet.kubectl()),
-            env={**os.environ, "KUBECONFIG": str(bare_control_plane.kubeconfig(user, token=True))},
+            env={**os.environ, "KUBECONFIG": str(bare_control_plane.kubeconfig(key, token=True))},
             capture_output=True,
             text=True,
         )
-        assert by_token.stdout == user, by_token.stderr
+        assert by_token.stdout == user.name, by_token.stderr
 
 
 def test_stranger_may_read_no_pods(bare_control_plane: ControlPlane) -> None:

@@ -19,6 +19,7 @@ from tests.controlplane.client import Object, wait_for
 from tests.controlplane.plane import ControlPlane
 
 OWNER = "rq.davidlangworthy.io/owner"
+GRANTS = ("operator=operators", "auditor=auditors", "daemon=kubectl-runs:daemon")
 ROOT = Path(__file__).parents[2]
 
 
@@ -90,8 +91,8 @@ def add_namespace(plane: ControlPlane, name: str, *, owner: str = "") -> str:
 
 
 def install(plane: ControlPlane, *, grants: Iterable[str] = ()) -> Finished:
-    """Install CRDs, policies and roles as an administrator does."""
-    flags = [part for grant in grants for part in ("--grant", grant)]
+    """Install CRDs, policies and roles as an administrator does, with rights for every role but the researchers."""
+    flags = [part for grant in (*GRANTS, *grants) for part in ("--grant", grant)]
     return run_cli(plane, "install", *flags, user="admin").ok()
 
 

@@ -7,7 +7,7 @@ Ports are free loopback ports, data lies in one temporary folder. TLS and RBAC a
     researcher  group researchers
     rival       group rivals        (a researcher of another team)
     operator    group operators
-    daemon      group daemons
+    daemon      the service account kubectl-runs/daemon, group daemons
     auditor     group auditors
     stranger    group strangers     (no rights at all)
 """
@@ -24,19 +24,29 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.controlplane import binaries, guard
 from tests.controlplane.client import Client, Refused
 
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """How the API server knows somebody."""
+
+    name: str
+    groups: tuple[str, ...]
+
+
 USERS = {
-    "admin": ("system:masters",),
-    "researcher": ("researchers",),
-    "rival": ("rivals",),
-    "operator": ("operators",),
-    "daemon": ("daemons",),
-    "auditor": ("auditors",),
-    "stranger": ("strangers",),
+    "admin": User("admin", ("system:masters",)),
+    "researcher": User("researcher", ("researchers",)),
+    "rival": User("rival", ("rivals",)),
+    "operator": User("operator", ("operators",)),
+    "daemon": User("system:serviceaccount:kubectl-runs:daemon", ("daemons", "system:serviceaccounts")),
+    "auditor": User("auditor", ("auditors",)),
+    "stranger": User("stranger", ("strangers",)),
 }
 _START_ATTEMPTS = 3
 _READY_SECONDS = 60
@@ -105,9 +115,9 @@ class ControlPlane:
         path.write_text(json.dumps(config, indent=1))
         return path
 
-    def add_user(self, name: str, *groups: str) -> None:
+    def add_user(self, key: str, user: User) -> None:
         """One more user, by certificate (the token file is read at start only)."""
-        subprocess.run([binaries.find("pki"), "user", self.folder, name, *groups], check=True)
+        subprocess.run([binaries.find("pki"), "user", self.folder, key, user.name, *user.groups], check=True)
 
     def kubectl(self, *arguments: str, user: str = "admin", stdin: str = "") -> subprocess.CompletedProcess[str]:
         """The real kubectl of the same version."""
@@ -139,10 +149,10 @@ class ControlPlane:
 
     def _start(self) -> None:
         subprocess.run([binaries.find("pki"), "init", self.folder], check=True)
-        for user, groups in USERS.items():
-            self.add_user(user, *groups)
-        tokens = "".join(f'token-of-{user},{user},{user},"{",".join(groups)}"\n' for user, groups in USERS.items())
-        (self.folder / "tokens.csv").write_text(tokens)
+        for key, user in USERS.items():
+            self.add_user(key, user)
+        lines = (f'token-of-{key},{user.name},{key},"{",".join(user.groups)}"\n' for key, user in USERS.items())
+        (self.folder / "tokens.csv").write_text("".join(lines))
         self._start_servers()
         if self._wanted["kwok"]:
             self._spawn("kwok", *self._kwok_flags())

@@ -1,7 +1,7 @@
 // Command pki writes the certificates of one test control plane into a folder.
 //
-//	pki init DIR              the authority, the API server's certificate and the key for service account tokens
-//	pki user DIR NAME GROUP…  a client certificate for a user with groups
+//	pki init DIR                   the authority, the API server's certificate and the key for service account tokens
+//	pki user DIR FILE NAME GROUP…  a client certificate for a user with groups
 //
 // Everything is valid for two days and lives in a temporary folder.
 package main
@@ -32,11 +32,11 @@ func run(args []string) error {
 	switch {
 	case len(args) == 2 && args[0] == "init":
 		return initialise(args[1])
-	case len(args) >= 3 && args[0] == "user":
-		subject := pkix.Name{CommonName: args[2], Organization: args[3:]}
+	case len(args) >= 4 && args[0] == "user":
+		subject := pkix.Name{CommonName: args[3], Organization: args[4:]}
 		return issue(args[1], args[2], &x509.Certificate{Subject: subject, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 	}
-	return fmt.Errorf("usage: pki init DIR | pki user DIR NAME GROUP…")
+	return fmt.Errorf("usage: pki init DIR | pki user DIR FILE NAME GROUP…")
 }
 
 // initialise makes the authority, what the API server serves with, and the service accounts' signing key.
