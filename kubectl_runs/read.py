@@ -82,6 +82,15 @@ def read(*, runs: Sequence[str] = ()) -> Steps[Reading]:
     )
 
 
+def read_ledger() -> Steps[tuple[LedgerBase, tuple[Entry, ...]]]:
+    """The ledger alone: base, and the entries that the leases may not show yet (6.1)."""
+    base_object, _ = yield from _read_base()
+    base = decode.ledger(base_object) if base_object else LedgerBase()
+    pending, entries = yield from _read_entries(base)
+    _, linked = link(Tip.of_base(base), map(decode.entry, entries))
+    return base, (*map(decode.entry, pending), *linked)
+
+
 def catch_up(reading: Reading) -> Steps[tuple[Reading, tuple[Entry, ...]]]:
     """The same reading with the entries that were appended since; what they opened and closed is folded in (6.4)."""
     found = yield from _read_numbers(reading.tip.seq + 1)
