@@ -75,6 +75,11 @@ class RunsCommand(TyperCommand):
         valued = {name for param in self.params if not getattr(param, "is_flag", True) for name in param.opts}
         return super().parse_args(ctx, fill_bare(args, valued))
 
+    def collect_usage_pieces(self, ctx: Context) -> list[str]:  # noqa: ARG002
+        """Arguments first, then flags, as kubectl shows them."""
+        arguments = [param for param in self.params if param.param_type_name == "argument"]
+        return [_usage_of(param) for param in arguments] + ["[flags]"]
+
     def format_help_text(self, ctx: Context, formatter: HelpFormatter) -> None:  # noqa: ARG002
         text = inspect.cleandoc(self.help or "")
         formatter.write(f"\n{text}\n")
@@ -91,6 +96,11 @@ class RunsCommand(TyperCommand):
             if records:
                 with formatter.section(title):
                     formatter.write_dl(records)
+
+
+def _usage_of(argument: Any) -> str:
+    name = str(argument.metavar or argument.name.upper())
+    return name if argument.required or name.startswith("[") else f"[{name}]"
 
 
 def load(name: str) -> Command:

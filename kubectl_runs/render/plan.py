@@ -30,11 +30,11 @@ class Asked:
     verbose: bool = False
 
 
-def render(answer: Json, asked: Asked) -> str:
+def render(answer: Json, request: Asked) -> str:
     """The whole screen."""
-    parts = [headline(answer, asked.now), *_why(answer), groups(answer), payers(answer), cuts(answer)]
-    parts += [lottery(answer), remedies(answer, asked)]
-    if asked.verbose:
+    parts = [headline(answer, request.now), *_why(answer), groups(answer), payers(answer), cuts(answer)]
+    parts += [lottery(answer), remedies(answer, request)]
+    if request.verbose:
         parts.append(steps(answer["trace"]))
     parts.append(f"{summary(answer)} Nothing was changed.\n")
     return "\n".join(part for part in parts if part)
@@ -73,10 +73,25 @@ def _promise(answer: Json, now: int) -> str:
 
 
 def _why(answer: Json) -> Iterator[str]:
-    if answer["message"] and answer["decision"] != "start":
-        yield "  why   " + clean(answer["message"]) + "\n"
+    if answer["decision"] != "start":
+        told = asked(answer["trace"])
+        yield told or (f"  {clean(answer['message'])}\n" if answer["message"] else "")
     if answer["deficitGPUs"]:
         yield f"  missing   {plural(answer['deficitGPUs'], 'GPU')} that no node has free now\n"
+
+
+def asked(trace: Sequence[Json]) -> str:
+    """Who was asked to pay and which domains could not hold it, with the numbers; a repeated step is shown once."""
+    rows: list[tuple[object, ...]] = []
+    for step in trace:
+        if step["act"] not in ("asked", "took", "unplaced", "passed") or not step["rule"].startswith(("C", "P")):
+            continue
+        why = " ".join(filter(None, (str(step.get("reason") or ""), f"({step['note']})" if step.get("note") else "")))
+        row = (step["rule"], step["subject"], *(step.get(key, "") for key in ("need", "had", "took")), why)
+        if row not in rows:
+            rows.append(row)
+    header = ("RULE", "ASKED", "NEED", "HAD", "TOOK", "WHY NOT MORE")
+    return table([header, *rows], right=(2, 3, 4), indent="  ") if rows else ""
 
 
 def groups(answer: Json) -> str:
@@ -148,20 +163,20 @@ def lottery(answer: Json) -> str:
     return head + table(rows, indent="    ")
 
 
-def remedies(answer: Json, asked: Asked) -> str:
+def remedies(answer: Json, request: Asked) -> str:
     """What would help; each was tried by the planner (F4)."""
     found = answer["remedies"]
     if not found:
         return ""
     title = "any one of these would help:" if len(found) > 1 else "this would help:"
-    rows = [(remedy["message"], pasted(remedy["command"], asked.command)) for remedy in found]
+    rows = [(remedy["message"], pasted(remedy["command"], request.command)) for remedy in found]
     return f"  {title}\n" + table(rows, indent="    ")
 
 
-def pasted(command: str, asked: str) -> str:
+def pasted(command: str, before: str) -> str:
     """A remedy's command as it can be pasted: `plan --gpus 24` repeats what was asked, with that change."""
-    if command.startswith("plan ") and asked.startswith("plan "):
-        return f"kubectl runs {asked} {command.removeprefix('plan ')}"
+    if command.startswith("plan ") and before.startswith("plan "):
+        return f"kubectl runs {before} {command.removeprefix('plan ')}"
     return f"kubectl runs {command}" if command else ""
 
 
