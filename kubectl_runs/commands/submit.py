@@ -113,8 +113,9 @@ def _submit(
 
 
 def _show(session: Session, submitted: Submitted) -> int:
-    from kubectl_runs.commands.plan import exit_of, show
-    from kubectl_runs.render.submit import sentence
+    from kubectl_runs.commands.plan import exit_of
+    from kubectl_runs.render.submit import done, sentence
+    from kubectl_runs.wire.decision import decision_json
     from kubectl_runs.wire.kinds import RUN
 
     if submitted.begun is not None and submitted.begun.rolled is not None:
@@ -123,9 +124,11 @@ def _show(session: Session, submitted: Submitted) -> int:
     if session.format == "name":
         session.objects(RUN, [submitted.run])
     elif submitted.decision is not None:
-        show(session, submitted.decision, "submit")
-    elif not session.data({"run": f"{submitted.run['metadata']['namespace']}/{submitted.run['metadata']['name']}",
-                           "stage": submitted.life.stage.value}):
+        answer = decision_json(submitted.decision)
+        if not session.data(answer):
+            entry = submitted.begun.entry if submitted.begun else None
+            session.out(done(answer, entry=entry.seq if entry else None, now=submitted.reading.now))
+    elif not session.objects(RUN, [submitted.run], one=True):
         session.out(sentence(submitted.run, submitted.life))
     if submitted.decision is not None:
         return exit_of(submitted.decision, exit_code=False)

@@ -48,7 +48,7 @@ def headline(answer: Json, now: int) -> str:
             line = f"{run} would start now with {plural(answer['width'], 'GPU')}"
             line += f" after {plural(len(answer['cuts']), 'cut')}." if answer["cuts"] else "."
         case "reserve":
-            line = f"{run} would not start now ({answer['reason']}). {_promise(answer, now)}"
+            line = f"{run} would not start now ({answer['reason']}). {promise(answer, now)}"
         case "refuse":
             line = f"{run} cannot start: {answer['reason']}."
         case "cut":
@@ -61,7 +61,8 @@ def headline(answer: Json, now: int) -> str:
     return line + "\n"
 
 
-def _promise(answer: Json, now: int) -> str:
+def promise(answer: Json, now: int) -> str:
+    """When it starts, as far as anybody can promise."""
     start = answer["earliestStart"]
     if start is None:
         return "It waits until a budget allows it; no start can be promised."
