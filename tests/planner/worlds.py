@@ -20,7 +20,6 @@ is `org:ai:rai` and its flavor `H100` unless it says so. Runs without leases sta
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from planner.model import (
@@ -43,7 +42,6 @@ from planner.model import (
     ReservationState,
     Role,
     Run,
-    Seat,
     Selector,
     Settled,
     SliceGroup,
@@ -101,24 +99,6 @@ def run_of(text: str) -> Run:
     return next(iter(parts.runs.values()))
 
 
-def pays(seats: Iterable[Seat]) -> list[str]:
-    """Who pays how much and how, in the order of payment: `rai/west 16 owned`."""
-    sums: dict[tuple[str, str], int] = {}
-    for seat in seats:
-        key = (seat.payer.name, seat.funding.value)
-        sums[key] = sums.get(key, 0) + seat.gpus
-    return [f"{payer} {gpus} {funding}" for (payer, funding), gpus in sums.items()]
-
-
-def places(seats: Iterable[Seat]) -> list[str]:
-    """Where the GPUs are, by group, node and role: `0 d1-n1 8 Active`."""
-    sums: dict[tuple[int, str, str], int] = {}
-    for seat in seats:
-        key = (seat.group, seat.node, seat.role.value)
-        sums[key] = sums.get(key, 0) + seat.gpus
-    return [f"{group} {node} {gpus} {role}" for (group, node, role), gpus in sums.items()]
-
-
 def _split(words: list[str]) -> tuple[list[str], dict[str, str]]:
     """Plain words and extras; an extra without a value is set to its own name."""
     plain = [word for word in words if "=" not in word and word not in _FLAGS]
@@ -159,7 +139,8 @@ def _nodes(parts: Parts, words: list[str]) -> None:
 
 def _node(parts: Parts, words: list[str]) -> None:
     (name, where, gpus), extras = _split(words)
-    taints, labels = (), {}
+    taints: tuple[Taint, ...] = ()
+    labels = {}
     if "taint" in extras:
         key, effect = extras["taint"].split(":")
         taints = (Taint(key=key, value="", effect=effect),)
