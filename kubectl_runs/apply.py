@@ -6,19 +6,17 @@ hand-made addition is one. Labels and annotations that others put on an object s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from copy import deepcopy
 from dataclasses import dataclass
 from enum import StrEnum
 
 from kubectl_runs.store.protocol import Conflict, Create, Get, NotFound, Object, Replace, Reply, Store, StoreError
-from kubectl_runs.wire.kinds import INSTALLED, LEDGER, Kind
+from kubectl_runs.wire.kinds import INSTALLED, LEDGER, NAMESPACE, Kind
 
-_KINDS = {kind.name: kind for kind in (*INSTALLED, LEDGER)}
+_KINDS = {kind.name: kind for kind in (*INSTALLED, LEDGER, NAMESPACE)}
 _WRITES_MAX = 5  # somebody else may change the object between our look and our write
 _SERVER_OWN = ("managedFields", "resourceVersion", "generation")
-
-Merge = Callable[[Object, Object], Object]
 
 
 class Result(StrEnum):
@@ -54,16 +52,16 @@ def apply_all(store: Store, objects: Iterable[Object], *, dry_run: bool) -> list
     ]
 
 
-def apply(store: Store, wanted: Object, *, dry_run: bool, merge: Merge | None = None) -> Outcome:
-    """Bring one object to what it should be; `merge` makes it from the live one and the one wanted."""
+def apply(store: Store, wanted: Object, *, dry_run: bool) -> Outcome:
+    """Bring one object to what it should be."""
     kind = kind_of(wanted)
     for attempt in range(1, _WRITES_MAX + 1):
         try:
             live = store.perform(_look(wanted)).object
         except NotFound:
-            store.perform(Create(kind=kind, object=wanted, dry_run=dry_run))
+            _create(store, Create(kind=kind, object=wanted, dry_run=dry_run))
             return _outcome(wanted, Result.CREATED)
-        draft = (merge or merged)(live, wanted)
+        draft = merged(live, wanted)
         try:
             trial = store.perform(Replace(kind=kind, object=draft, dry_run=True)).object
             if same(trial, live):
@@ -77,17 +75,22 @@ def apply(store: Store, wanted: Object, *, dry_run: bool, merge: Merge | None = 
     raise AssertionError("the last attempt returns or raises")
 
 
+def _create(store: Store, request: Create) -> None:
+    try:
+        store.perform(request)
+    except NotFound:
+        if not request.dry_run:  # in a dry run what it stands on was not made either
+            raise
+
+
 def merged(live: Object, wanted: Object) -> Object:
-    """The live object with everything that we decide; metadata and status of others stay."""
+    """The live object with everything that we decide; metadata, status and a binding's other subjects stay."""
     draft = deepcopy(live)
     draft.update({key: part for key, part in wanted.items() if key != "metadata"})
+    if "subjects" in wanted:
+        has = live.get("subjects") or []
+        draft["subjects"] = [*has, *(each for each in wanted["subjects"] if each not in has)]
     return draft
-
-
-def with_subjects(live: Object, wanted: Object) -> Object:
-    """A binding takes on subjects and loses none: those of earlier grants stay."""
-    subjects = live.get("subjects") or []
-    return {**live, "subjects": [*subjects, *(each for each in wanted["subjects"] if each not in subjects)]}
 
 
 def same(one: Object, other: Object) -> bool:

@@ -97,8 +97,8 @@ def install(
     """Everything in the order in which it depends on each other. A sandbox has its kinds built in, and no rights."""
     if sandbox:
         return [_ledger(store, topology, dry_run)]
-    from kubectl_runs.apply import Result, apply, apply_all, with_subjects
-    from kubectl_runs.store.protocol import Forbidden
+    from kubectl_runs.apply import Result, apply_all
+    from kubectl_runs.store.protocol import Forbidden, NotFound
     from kubectl_runs.wire.crds import definitions
     from kubectl_runs.wire.policies import policies
     from kubectl_runs.wire.roles import roles
@@ -108,7 +108,7 @@ def install(
         if not dry_run:
             _wait_until_served(store, crds)
         rights = apply_all(store, [*policies(), *roles()], dry_run=dry_run)
-        granted = [apply(store, each, dry_run=dry_run, merge=with_subjects) for each in bindings]
+        granted = apply_all(store, bindings, dry_run=dry_run)
         ledger = _ledger(store, topology, dry_run)
         if not dry_run and any(outcome.result is not Result.UNCHANGED for outcome in (*crds, *rights, ledger)):
             _wait_until_in_force(store)
@@ -117,11 +117,14 @@ def install(
             f"install needs the rights of a cluster administrator: {error.message}",
             hint="kubectl auth can-i create customresourcedefinitions",
         ) from error
+    except NotFound as error:
+        missing = str(error.details.get("name", "")) or "NAMESPACE"
+        raise RunsError(error.message, hint=f"kubectl create namespace {missing}") from error
     return [*crds, *rights, *granted, ledger]
 
 
 def bindings_of(words: str) -> list[Object]:
-    """The bindings that one `--grant` asks for."""
+    """The bindings that one `--grant` asks for, and the namespace of a daemon."""
     from kubectl_runs.wire import roles
 
     role, separator, whom = words.partition("=")
@@ -135,12 +138,17 @@ def bindings_of(words: str) -> list[Object]:
         return [roles.binding(roles.RESEARCHER, group, last), roles.binding(roles.RESEARCHER_CLUSTER, group)]
     if role == "daemon":
         subject = roles.service_account(first, last) if colon else roles.group(whom)
-        elects = [roles.binding(roles.DAEMON_ELECTION, subject, first)] if colon else []
-        return [roles.binding(roles.DAEMON, subject), *elects]
+        home = [_namespace(first), roles.binding(roles.DAEMON_ELECTION, subject, first)] if colon else []
+        return [roles.binding(roles.DAEMON, subject), *home]
     known = {"operator": roles.OPERATOR, "auditor": roles.AUDITOR}
     if role not in known:
         raise UsageError(f"--grant {words}: unknown role {role}, allowed are researcher, operator, auditor and daemon")
     return [roles.binding(known[role], roles.group(whom))]
+
+
+def _namespace(name: str) -> Object:
+    """The daemon's own namespace is made where it is missing: nobody else has work there."""
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
 
 
 def _ledger(store: Store, topology: Topology, dry_run: bool) -> Outcome:
