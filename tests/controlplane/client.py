@@ -73,6 +73,18 @@ class Client:
             raise Refused(response.status, answer)
         return dict(answer)
 
+    def is_ready(self) -> bool:
+        """Does the server answer, with all that it does at its start (also the built-in roles) done?"""
+        try:
+            connection = self._connection()
+            connection.request("GET", "/readyz")
+            response = connection.getresponse()
+            response.read()
+        except (http.client.HTTPException, OSError):
+            self.close()
+            return False
+        return response.status == 200
+
     def _connection(self) -> http.client.HTTPSConnection:
         connection: http.client.HTTPSConnection | None = getattr(self._local, "connection", None)
         if connection is None:

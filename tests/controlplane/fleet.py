@@ -19,7 +19,8 @@ from tests.controlplane.client import Object, wait_for
 from tests.controlplane.plane import ControlPlane
 
 OWNER = "rq.davidlangworthy.io/owner"
-GRANTS = ("operator=operators", "auditor=auditors", "daemon=kubectl-runs:daemon")
+DAEMON_NAMESPACE = "kubectl-runs"
+GRANTS = ("operator=operators", "auditor=auditors", f"daemon={DAEMON_NAMESPACE}:daemon")
 ROOT = Path(__file__).parents[2]
 
 
@@ -92,6 +93,8 @@ def add_namespace(plane: ControlPlane, name: str, *, owner: str = "") -> str:
 
 def install(plane: ControlPlane, *, grants: Iterable[str] = ()) -> Finished:
     """Install CRDs, policies and roles as an administrator does, with rights for every role but the researchers."""
+    if plane.client().find("namespaces", DAEMON_NAMESPACE) is None:
+        add_namespace(plane, DAEMON_NAMESPACE)
     flags = [part for grant in (*GRANTS, *grants) for part in ("--grant", grant)]
     return run_cli(plane, "install", *flags, user="admin").ok()
 
