@@ -8,7 +8,7 @@ ledger; any prefix of the writes plus one retry reaches the same end): only a si
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from planner.audit_draws import draws
 from planner.audit_entries import once, replay
@@ -58,6 +58,13 @@ class Audit:
     @property
     def ok(self) -> bool:
         return all(tally.ok for tally in self.tallies)
+
+    def confirmed_by(self, other: Audit) -> Audit:
+        """Only what both found: of a cluster that moved while it was read, the rest was on its way."""
+        both = tuple(finding for finding in other.findings if finding in set(self.findings))
+        broken = {finding.check for finding in both if finding.severity is Severity.ERROR}
+        tallies = tuple(replace(tally, ok=tally.check not in broken) for tally in other.tallies)
+        return Audit(tallies=tallies, findings=both)
 
 
 def examine(snapshot: Snapshot, now: int, evidence: Evidence = NO_EVIDENCE) -> Audit:
