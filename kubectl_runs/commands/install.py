@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kubectl_runs.apply import Outcome
     from kubectl_runs.session import Session
     from kubectl_runs.store.protocol import Object, Store
+    from kubectl_runs.wire.kinds import Kind
 
 PATIENCE_SECONDS = 60
 STEP_SECONDS = 0.25
@@ -197,16 +198,32 @@ def _tried(store: Store, request: object) -> bool:
 
 
 def _wait_until_served(store: Store, crds: list[Outcome]) -> None:
+    from kubectl_runs.apply import Result
     from kubectl_runs.store.protocol import Get
+    from kubectl_runs.wire.kinds import OURS
 
     for crd in crds:
         look = Get(kind=crd.kind, name=crd.name)
         _until(f"{crd.name} to be established", store, lambda look=look: _established(store.perform(look).object))
+    new = {crd.name.partition(".")[0] for crd in crds if crd.result is Result.CREATED}
+    for kind in (kind for kind in OURS if kind.plural in new):
+        _until(f"{kind.plural} to be served", store, lambda kind=kind: _listable(store, kind))
 
 
 def _established(definition: Object) -> bool:
     conditions = definition.get("status", {}).get("conditions") or []  # null until the server has looked
     return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
+
+
+def _listable(store: Store, kind: Kind) -> bool:
+    """A new kind is Established a moment before it is found and its storage is ready (404, 429)."""
+    from kubectl_runs.store.protocol import List, NotFound, TooMany
+
+    try:
+        store.perform(List(kind=kind))
+    except (NotFound, TooMany):
+        return False
+    return True
 
 
 def _wait_until_in_force(store: Store) -> None:
