@@ -133,7 +133,7 @@ def standing_reservations(snapshot: Snapshot, runs: dict[str, Run], leases: Iter
         key = lease.run_key
         begun[key] = max(begun.get(key, lease.start_at), lease.start_at)
     found = []
-    for _, made in sorted(_reservations_by_key(snapshot).items()):
+    for _, made in sorted(reservations_by_key(snapshot).items()):
         run = runs.get(made.run_key)
         if not made.open or run is None or run.canceled or not same_run(run, made.run_uid):
             continue
@@ -143,7 +143,7 @@ def standing_reservations(snapshot: Snapshot, runs: dict[str, Run], leases: Iter
     return tuple(found)
 
 
-def _reservations_by_key(snapshot: Snapshot) -> dict[str, Reservation]:
+def reservations_by_key(snapshot: Snapshot) -> dict[str, Reservation]:
     """Reservation objects, overtaken by the Reserve and Cut entries that are newer than they are."""
     found = {made.key: made for made in snapshot.reservations}
     for entry in sorted(snapshot.entries, key=lambda entry: entry.seq):
