@@ -81,7 +81,7 @@ def _why(lived: Life, promise: Reservation | None, running: bool) -> tuple[str, 
             return "Binding", f"holds {lived.width} GPUs, not every pod is bound"
     if promise is not None:
         waits = "waits for a payer" if promise.earliest_start is None else "waits for its reserved start"
-        return promise.reason or "Reserved", waits
+        return str(promise.reason or "Reserved"), waits
     if lived.stage is Stage.AGAIN:
         return lived.reason or "Again", f"attempt {lived.attempt - 1} ended with {lived.reason}, to be tried again"
     return "Submitted", "not planned yet"
@@ -108,7 +108,7 @@ def _conditions(
             {
                 "type": name,
                 "status": status,
-                "reason": _word(reason),
+                "reason": str(_word(reason)),
                 "message": message,
                 "lastTransitionTime": since,
                 "observedGeneration": generation,

@@ -83,7 +83,7 @@ def opened(open_: Opened) -> Json:
 
 
 def ended(end: Ended) -> Json:
-    return {"namespace": end.namespace, "lease": end.lease, "reason": end.reason}
+    return {"namespace": end.namespace, "lease": end.lease, "reason": str(end.reason)}
 
 
 def closed(close: Closed) -> Json:
@@ -91,7 +91,7 @@ def closed(close: Closed) -> Json:
         "namespace": close.namespace,
         "lease": close.lease,
         "at": rfc3339(close.at),
-        "reason": close.reason,
+        "reason": str(close.reason),
         "gpuSeconds": close.gpu_seconds,
         "budget": close.payer.budget,
         "envelope": close.payer.envelope,
@@ -225,7 +225,7 @@ def lease_object(entry: Entry, open_: Opened) -> Json:
 
 def lease_closing(close: Closed) -> Json:
     """The status that closes a lease, written once."""
-    return {"status": {"closed": True, "endTime": rfc3339(close.at), "closureReason": close.reason}}
+    return {"status": {"closed": True, "endTime": rfc3339(close.at), "closureReason": str(close.reason)}}
 
 
 def base_spec(base: LedgerBase, topology: Json) -> Json:
