@@ -24,8 +24,11 @@ class Bay:
         self.free = dict(island.free)
         self._limits, self._under = dict(island.pods_max), dict(island.under)
         self.gpus_free = sum(self.free.values())
-        self._order = sorted((self._rank(node), free, node) for node, free in self.free.items() if self.takes(node))
-        self.pods_free = sum(self.takes(node) for _, _, node in self._order)
+        self.pods_free = island.pods_free(gpus_per_pod)
+        able = [node for node, free in self.free.items() if free >= gpus_per_pod]
+        if self._limits:
+            able = [node for node in able if self.takes(node)]
+        self._order = sorted([(self._rank(node), self.free[node], node) for node in able])
 
     def takes(self, node: str) -> int:
         """How many more pods the node takes (P1)."""

@@ -58,12 +58,8 @@ class Packer:
         """P3 without groups: pods domain by domain; how many are left over."""
         spares, left = self.shape.spares if with_spares else 0, self.shape.pods
         room = {bay.domain: bay.pods_beside(spares) if spares else bay.pods_free for bay in self.bays().values()}
-        while left:
-            chosen = self._choose(room, left, 1)
-            if chosen is None:
-                break
-            pods = min(left, room.pop(chosen))
-            if self._put_one(self.bay(chosen), pods, with_spares):
+        for domain, pods in self._portions(room, left, 1):
+            if self._put_one(self.bay(domain), pods, with_spares):
                 left -= pods
         return left
 
@@ -139,56 +135,64 @@ class Packer:
         return max(missing, 1) if left else 0
 
     def _fill_tier(self, left: int, with_spares: bool) -> int:
-        """P3: fill the domain that holds most groups, best-fit the last."""
+        """P3: as many groups as fit, those of one tier; how many are left over."""
+        if not left:
+            return 0
         pods, spares = self.shape.group_pods or self.shape.pods, self.shape.spares if with_spares else 0
-        room = {domain: self._holds(bay, pods, spares, left) for domain, bay in self.bays().items()}
-        while left:
-            chosen = self._choose(room, left, pods + spares)
-            if chosen is None:
-                break
-            left -= self.put(chosen, min(left, room.pop(chosen)), with_spares)
+        room = {domain: self._holds(domain, pods, spares, left) for domain in sorted(self.room.islands)}
+        for domain, groups in self._portions(room, left, pods + spares):
+            left -= self.put(domain, groups, with_spares)
         return left
 
     def _fill_under(self, left: int) -> int:
         """O1: whole groups on spares' GPUs first, wherever those are."""
         pods = self.shape.group_pods or self.shape.pods
         tops = {domain: _under_only(island) for domain, island in self.room.islands.items() if island.under}
-        under = {domain: Bay(island, self.shape.gpus_per_pod) for domain, island in tops.items()}
+        under = {domain: Bay(tops[domain], self.shape.gpus_per_pod) for domain in sorted(tops)}
         room = {domain: bay.pods_free // pods for domain, bay in under.items()}
-        while left:
-            chosen = self._choose(room, left, pods)
-            if chosen is None:
-                break
-            for _ in range(min(left, room.pop(chosen))):
-                seats = under[chosen].put_group(pods) or []
-                self._keep(self.bay(chosen), seats, [])
+        for domain, groups in self._portions(room, left, pods):
+            for _ in range(groups):
+                seats = under[domain].put_group(pods) or []
+                self._keep(self.bay(domain), seats, [])
                 for node in seats:
-                    self.bay(chosen).take(node, 1)
+                    self.bay(domain).take(node, 1)
                 left -= 1
         return left
 
-    def _holds(self, bay: Bay, pods: int, spares: int, most: int) -> int:
+    def _holds(self, domain: Domain, pods: int, spares: int, most: int) -> int:
         """How many groups a domain holds; with spares it is tried out, since they must keep off their group's nodes."""
-        bound = min(most, bay.pods_free // (pods + spares))
+        bay, island = self._bays.get(domain), self.room.islands[domain]
+        free = island.pods_free(self.shape.gpus_per_pod) if bay is None else bay.pods_free
+        bound = min(most, free // (pods + spares))
         if not spares or not bound:
             return bound
-        trial = Bay(_left_of(bay, self.room.islands[bay.domain]), self.shape.gpus_per_pod)
+        trial = Bay(island if bay is None else _left_of(bay, island), self.shape.gpus_per_pod)
         return next((count for count in range(bound) if trial.put_with_spares(pods, spares) is None), bound)
 
-    def _choose(self, room: Mapping[Domain, int], left: int, unit_pods: int) -> Domain | None:
-        """P3, in its order; a domain the run already uses adds none, so those are filled before any other."""
-        able = [domain for domain, count in room.items() if count]
-        able = [domain for domain in able if domain in self.used] or able
-        if not able:
-            return None
-        enough = [domain for domain in able if room[domain] >= left]
+    def _portions(self, room: Mapping[Domain, int], left: int, unit_pods: int) -> Iterable[tuple[Domain, int]]:
+        """P3, in its order: which domain takes how many groups.
 
-        def left_free(domain: Domain) -> int:
-            return self.bay(domain).gpus_free - min(left, room[domain]) * unit_pods * self.shape.gpus_per_pod
+        A domain the run already uses adds none, so those come before all others; then the domain that holds most is
+        filled, and the last is the one that is left with the fewest free GPUs; ties end in the name.
+        """
+        unit = unit_pods * self.shape.gpus_per_pod
+        free = {domain: self._gpus_free(domain) for domain, count in room.items() if count}
+        known = set(self.used)
+        for tier in ([d for d in free if d in known], [d for d in free if d not in known]):
+            order = sorted(tier, key=lambda domain: (-room[domain], free[domain] - room[domain] * unit, domain))
+            for rank, domain in enumerate(order):
+                if not left:
+                    return
+                if room[domain] >= left:
+                    enough = [other for other in order[rank:] if room[other] >= left]
+                    yield min(enough, key=lambda other: (free[other], other)), left
+                    return
+                yield domain, room[domain]
+                left -= room[domain]
 
-        if enough:
-            return min(enough, key=lambda domain: (left_free(domain), domain))
-        return min(able, key=lambda domain: (-room[domain], left_free(domain), domain))
+    def _gpus_free(self, domain: Domain) -> int:
+        bay = self._bays.get(domain)
+        return self.room.islands[domain].gpus_free if bay is None else bay.gpus_free
 
     def _put_one(self, bay: Bay, pods: int, with_spares: bool) -> bool:
         had = bay.gpus_free

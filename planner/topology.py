@@ -70,6 +70,13 @@ class Island:
     def gpus_free(self) -> int:
         return sum(self.free.values())
 
+    def pods_free(self, gpus_per_pod: int) -> int:
+        """Pods of that size that the nodes take together."""
+        if not self.pods_max:
+            return sum([free // gpus_per_pod for free in self.free.values()])
+        most = self.pods_max
+        return sum(min(free // gpus_per_pod, most.get(node, free)) for node, free in self.free.items())
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
@@ -146,22 +153,21 @@ class Fleet:
             self._by_flavor[flavor] = {domain: found[domain] for domain in sorted(found)}
         return self._by_flavor[flavor]
 
-    def free(self, name: str, view: View) -> int:
+    def free(self, node: Node, view: View) -> int:
         """P1: allocatable - Active - max(Spare, Borrowed) - the rest - what reservations hold; never below 0."""
-        use, node = self.use[name], self.nodes[name]
-        free = node.gpus - use.active - max(use.spare, use.filler) - use.rest
-        line = self.holds.get(name)
-        if line is not None:
-            free -= line.held(view.now, view.horizon)
-            if name in view.own:
-                free += held(view.own[name], view.now, view.horizon)
-        return max(0, free)
+        use = self.use[node.name]
+        free = node.gpus - use.active - use.rest - (use.spare if use.spare > use.filler else use.filler)
+        if node.name in self.holds:
+            free -= self.holds[node.name].held(view.now, view.horizon)
+            if node.name in view.own:
+                free += held(view.own[node.name], view.now, view.horizon)
+        return free if free > 0 else 0
 
     def room(self, run: Run, view: View, only: Domain | None = None) -> Room:
         """What the run may use now: nodes that take new work and match it, with what is left on each."""
         islands = {}
         for domain, nodes in self._reach(run, only):
-            fit = [node for node in nodes if takes_work(node) and matches(node, run.needs)]
+            fit = [node for node in nodes if node.ready and not node.cordoned and matches(node, run.needs)]
             if fit:
                 islands[domain] = self._island(domain, fit, run, view)
         return Room(islands=islands, racks=self._racks(run))
@@ -183,7 +189,7 @@ class Fleet:
                 yield domain, nodes
 
     def _island(self, domain: Domain, nodes: list[Node], run: Run, view: View) -> Island:
-        free = {node.name: self.free(node.name, view) for node in nodes}
+        free = {node.name: self.free(node, view) for node in nodes}
         under: dict[str, int] = {}
         if run.opportunistic:
             # O1: a filler may use a spare's GPUs where no other filler does.
@@ -200,11 +206,6 @@ class Fleet:
         return {node.name: node.rack for nodes in self.domains(run.flavor).values() for node in nodes}
 
 
-def takes_work(node: Node) -> bool:
-    """P1: neither cordoned nor NotReady."""
-    return node.ready and not node.cordoned
-
-
 def matches(node: Node, needs: PodNeeds, passing: bool = False) -> bool:
     """P1: every taint tolerated, the template's nodeSelector and required affinity met.
 
@@ -212,7 +213,7 @@ def matches(node: Node, needs: PodNeeds, passing: bool = False) -> bool:
     """
     if node.taints and not _tolerated(node.taints, needs.tolerations, passing):
         return False
-    if any(node.labels.get(key) != value for key, value in needs.node_selector):
+    if needs.node_selector and any(node.labels.get(key) != value for key, value in needs.node_selector):
         return False
     if needs.affinity is None:
         return True
@@ -262,16 +263,17 @@ def _compares(value: str | None, rule: LabelRequirement) -> bool:
 
 def _pod_limits(run: Run, nodes: Iterable[Node], free: Mapping[str, int], use: Mapping[str, NodeUse]) -> dict[str, int]:
     """P1: pods that CPU, memory and pod slots leave, as far as the node states them, where fewer than GPUs do."""
-    limits, needs, empty = {}, run.needs, NodeUse()
+    limits, needs, empty, size = {}, run.needs, NodeUse(), run.gpus_per_pod
     for node in nodes:
-        by_gpus = free[node.name] // run.gpus_per_pod
+        by_gpus = free[node.name] // size
         if not by_gpus:
             continue
-        here = use.get(node.name, empty)
-        left = by_gpus if node.pods is None else min(by_gpus, node.pods - here.pods)
-        if node.cpu_milli is not None and needs.cpu_milli:
+        here, left = use.get(node.name, empty), by_gpus
+        if node.pods is not None and node.pods - here.pods < left:
+            left = node.pods - here.pods
+        if needs.cpu_milli and node.cpu_milli is not None:
             left = min(left, (node.cpu_milli - here.cpu_milli) // needs.cpu_milli)
-        if node.memory_bytes is not None and needs.memory_bytes:
+        if needs.memory_bytes and node.memory_bytes is not None:
             left = min(left, (node.memory_bytes - here.memory_bytes) // needs.memory_bytes)
         if left < by_gpus:
             limits[node.name] = max(0, left)
