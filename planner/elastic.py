@@ -122,9 +122,10 @@ def growth(world: World, run: Run, to: int | None = None, cooldown: int = 0) -> 
         return Decision(verdict=Verdict.REFUSE, run=run.key, message=words, width=width)
     if width >= target:
         return _nothing(run, width, f"{run.key} is {width} wide, as wide as it wants to be")
-    ready_at = _last_change(world, run) + cooldown
-    if cooldown and world.now < ready_at:
-        return _nothing(run, width, f"{run.key} changed its width lately, its next step is at {rfc3339(ready_at)}")
+    changed_at = _last_change(world, run)
+    if changed_at is not None and world.now < changed_at + cooldown:
+        ready = rfc3339(changed_at + cooldown)
+        return _nothing(run, width, f"{run.key} changed its width lately, its next step is at {ready}")
     return _step(world, run, width, target)
 
 
@@ -161,7 +162,7 @@ def next_width(malleable: Malleable, width: int) -> int:
     return malleable.gpus_min + steps * malleable.gpus_step
 
 
-def _last_change(world: World, run: Run) -> int:
+def _last_change(world: World, run: Run) -> int | None:
     """E2: when the run last grew or shrank: the cooldown that prevents oscillation counts from there."""
     grown = [lease.start_at for lease in world.leases_of(run) if lease.reason is Opening.GROW]
     shrunk = [
@@ -169,7 +170,7 @@ def _last_change(world: World, run: Run) -> int:
         for lease in world.snapshot.leases
         if lease.run_key == run.key and lease.end_at is not None and lease.closure == Closure.SHRINK
     ]
-    return max((*grown, *shrunk), default=0)
+    return max((*grown, *shrunk), default=None)
 
 
 def _shrunk(run: Run, group: HeldGroup) -> Cut:
