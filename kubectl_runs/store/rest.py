@@ -9,7 +9,7 @@ import json
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from kubectl_runs.store.protocol import Bind, Create, Delete, Get, Object, Patch, Replace, Request
+from kubectl_runs.store.protocol import Bind, Create, Delete, Get, Invalid, Object, Patch, Replace, Request
 from kubectl_runs.wire.kinds import POD, Kind
 
 FIELD_MANAGER = "kubectl-runs"
@@ -23,8 +23,10 @@ def encode(request: Request) -> tuple[str, str, bytes, str]:
         case Get():
             return "GET", path(request.kind, request.namespace, request.name), b"", JSON
         case Create():
-            namespace = (request.object.get("metadata") or {}).get("namespace") or ""
-            target = f"{collection(request.kind, namespace)}?{_writing(request.dry_run)}"
+            metadata = request.object.get("metadata") or {}
+            if metadata.get("resourceVersion"):  # the server answers 500, which would leave the outcome unknown
+                raise Invalid("resourceVersion should not be set on objects to be created", reason="BadRequest")
+            target = f"{collection(request.kind, metadata.get('namespace') or '')}?{_writing(request.dry_run)}"
             return "POST", target, dump(request.object), JSON
         case Replace():
             metadata = request.object.get("metadata") or {}

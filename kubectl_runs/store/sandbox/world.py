@@ -136,9 +136,8 @@ class World:
                 yield _node(island, f"{prefix}-n{number:0{digits}}")
 
     def _budget(self, team: Team) -> Object | None:
-        envelopes = [
-            envelope for flavor, gpus in sorted(self.gpus.items()) if (envelope := _envelope(team, flavor, gpus))
-        ]
+        shares = [(flavor, self._share(team, gpus)) for flavor, gpus in sorted(self.gpus.items())]
+        envelopes = [_envelope(team, flavor, share) for flavor, share in shares if share]
         if not envelopes:
             return None
         spec = {"owner": team.owner, "envelopes": envelopes}
@@ -158,9 +157,7 @@ def _node(island: Island, name: str) -> Object:
     return {"metadata": {"name": name, "labels": labels}, "spec": {}, "status": status}
 
 
-def _envelope(team: Team, flavor: str, concurrency: int) -> Object | None:
-    if not concurrency:
-        return None
+def _envelope(team: Team, flavor: str, concurrency: int) -> Object:
     name = re.sub(r"[^a-z0-9-]+", "-", flavor.lower()).strip("-")
     envelope: Object = {"name": name, "flavor": flavor, "concurrency": concurrency}
     envelope["maxGPUHours"] = concurrency * GPU_HOURS_EACH
