@@ -128,12 +128,10 @@ def same_run(run: Run | None, uid: str) -> bool:
 
 def standing_reservations(snapshot: Snapshot, runs: dict[str, Run], leases: Iterable[Lease]) -> tuple[Reservation, ...]:
     """F3: promises neither Released nor Canceled, whose run exists and has not started since, by key."""
-    begun: dict[str, int] = {}
-    for lease in leases:
-        key = lease.run_key
-        begun[key] = max(begun.get(key, lease.start_at), lease.start_at)
+    made_by_key = reservations_by_key(snapshot)
+    begun = _last_starts(leases, {made.run_key for made in made_by_key.values()})
     found = []
-    for _, made in sorted(reservations_by_key(snapshot).items()):
+    for _, made in sorted(made_by_key.items()):
         run = runs.get(made.run_key)
         if not made.open or run is None or run.canceled or not same_run(run, made.run_uid):
             continue
@@ -141,6 +139,17 @@ def standing_reservations(snapshot: Snapshot, runs: dict[str, Run], leases: Iter
             continue  # it has started: its leases speak for it
         found.append(made)
     return tuple(found)
+
+
+def _last_starts(leases: Iterable[Lease], run_keys: set[str]) -> dict[str, int]:
+    """When each of these runs last opened a lease that is open still."""
+    begun: dict[str, int] = {}
+    if run_keys:
+        for lease in leases:
+            key = lease.run_key
+            if key in run_keys:
+                begun[key] = max(begun.get(key, lease.start_at), lease.start_at)
+    return begun
 
 
 def reservations_by_key(snapshot: Snapshot) -> dict[str, Reservation]:

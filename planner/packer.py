@@ -21,7 +21,8 @@ class Packer:
     """One attempt at placing a run: the bays as they fill, and the groups placed so far."""
 
     def __init__(self, room: Room, shape: Shape, used: Iterable[Domain] = ()) -> None:
-        self.room, self.shape, self.used = room, shape, list(used)
+        self.room, self.shape = room, shape
+        self.used = dict.fromkeys(used)
         self._bays: dict[Domain, Bay] = {}
         self.beside = 0  # groups placed with their spares in the same domain
         self._seats: list[list[str]] = []
@@ -177,8 +178,8 @@ class Packer:
         """
         unit = unit_pods * self.shape.gpus_per_pod
         free = {domain: self._gpus_free(domain) for domain, count in room.items() if count}
-        known = set(self.used)
-        for tier in ([d for d in free if d in known], [d for d in free if d not in known]):
+        used = dict(self.used)
+        for tier in ([d for d in free if d in used], [d for d in free if d not in used]):
             order = sorted(tier, key=lambda domain: (-room[domain], free[domain] - room[domain] * unit, domain))
             for rank, domain in enumerate(order):
                 if not left:
@@ -214,8 +215,7 @@ class Packer:
         self._domains.append(bay.domain)
         self._spares.append(spares)
         self._had.append(bay.gpus_free if had is None else had)
-        if bay.domain not in self.used:
-            self.used.append(bay.domain)
+        self.used[bay.domain] = None
 
     def _spare_seat(self, seats: list[str], domain: Domain) -> tuple[Domain, str] | None:
         """P4: a node of the same domain that the group does not use, else the same rack label, then the cluster."""

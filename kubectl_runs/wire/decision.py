@@ -12,7 +12,7 @@ from typing import Any
 from kubectl_runs.wire.encode import step, without_nulls
 from kubectl_runs.wire.times import rfc3339
 from planner.digest import digest
-from planner.model import Cut, Decision, Lottery, Remedy, Seat
+from planner.model import Cut, Decision, Lottery, Remedy
 
 Json = dict[str, Any]
 
@@ -57,18 +57,17 @@ def payers(decision: Decision) -> list[Json]:
 
 
 def groups(decision: Decision) -> list[Json]:
+    """Groups by index, each with one placement for each node, role and payer, in that order."""
+    places: dict[int, Counter[tuple[str, str, str]]] = {group.index: Counter() for group in decision.groups}
+    for seat in decision.seats:
+        places[seat.group][(seat.node, seat.role.value, seat.payer.name)] += seat.gpus
     return [
-        {"index": group.index, "domain": group.domain.name, "placements": _placements(decision.seats, group.index)}
+        {"index": group.index, "domain": group.domain.name, "placements": _placements(places[group.index])}
         for group in sorted(decision.groups, key=lambda group: group.index)
     ]
 
 
-def _placements(seats: tuple[Seat, ...], index: int) -> list[Json]:
-    """One placement for each node, role and payer of a group, in that order."""
-    places: Counter[tuple[str, str, str]] = Counter()
-    for seat in seats:
-        if seat.group == index:
-            places[(seat.node, seat.role.value, seat.payer.name)] += seat.gpus
+def _placements(places: Counter[tuple[str, str, str]]) -> list[Json]:
     return [
         {"node": node, "gpus": gpus, "role": role, "payer": payer}
         for (node, role, payer), gpus in sorted(places.items())
