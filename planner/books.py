@@ -217,8 +217,7 @@ class Books:
                 best = Limit(max(0, left), Reason.LENDING_CAP, lending.concurrency_max)
         if lending.gpu_hours_max is not None:
             ahead = look_ahead(ask, purse.envelope)
-            spent = self._account(payer).lent.spent(ask.now, _rest(purse.envelope, ask.now))
-            spent += self.promises.seconds(purse.envelope, payer, ask, lent=True) + tab.lent.get(payer, 0) * ahead
+            spent = self.lent_seconds(purse, ask) + tab.lent.get(payer, 0) * ahead
             gpus = _affordable(lending.gpu_hours_max * HOUR - spent, ahead)
             best = _least(best, Limit(gpus, Reason.LENDING_CAP, lending.gpu_hours_max))
         return best
@@ -234,6 +233,11 @@ class Books:
         """C2, F3: GPU-seconds gone or promised: settled, used, look-ahead of what is open, and reservations."""
         spent = self._account(purse.payer).total.spent(ask.now, _rest(purse.envelope, ask.now))
         return spent + self.promises.seconds(purse.envelope, purse.payer, ask)
+
+    def lent_seconds(self, purse: Purse, ask: Ask) -> int:
+        """The same of what is lent alone (C5)."""
+        spent = self._account(purse.payer).lent.spent(ask.now, _rest(purse.envelope, ask.now))
+        return spent + self.promises.seconds(purse.envelope, purse.payer, ask, lent=True)
 
     def _concurrency(self, payers: list[Payer], cap: int, reason: Reason, ask: Ask, tab: Tab) -> Limit:
         left = cap - sum(self._account(payer).total.gpus for payer in payers)

@@ -6,6 +6,7 @@ here decides; the sums are those of `books`.
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -13,6 +14,7 @@ from planner.books import UNLIMITED, Account, Ask, Sums, Tab, window_open
 from planner.family import Purse
 from planner.holds import FOREVER
 from planner.model import AggregateCap, Budget, Envelope, Payer, Reason
+from planner.tighten import overruns
 from planner.world import World
 
 HOUR = 3600
@@ -62,12 +64,7 @@ class CapLine:
     held_gpus: int
     left_gpus: int | None  # None: it caps hours only
     used_seconds: int  # settled, used, promised
-
-    @property
-    def over(self) -> bool:
-        hours = self.cap.gpu_hours_max
-        gpus = self.cap.concurrency_max
-        return (gpus is not None and self.held_gpus > gpus) or (hours is not None and self.used_seconds > hours * HOUR)
+    over: bool  # R6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,8 +92,10 @@ def statements(world: World) -> tuple[Statement, ...]:
 
 
 def statement(world: World, budget: Budget) -> Statement:
-    caps = tuple(_cap(world, budget, cap) for cap in sorted(budget.caps, key=lambda cap: cap.name))
-    over = frozenset(name for line in caps if line.over for name in line.cap.envelopes)
+    overrun = [found.cap for found in overruns(world, budget)]
+    over = frozenset(payer for cap in overrun for payer in cap.payers)
+    limits = {(cap.payers, cap.gpus_max, cap.gpu_hours_max) for cap in overrun}
+    caps = tuple(_cap(world, budget, cap, limits) for cap in sorted(budget.caps, key=lambda cap: cap.name))
     lines = [_line(world, Payer(budget.name, envelope.name), over) for envelope in budget.envelopes]
     found = [line for line in lines if line is not None]
     ordered = sorted(found, key=lambda line: (not line.over, closeness(line), line.envelope.name))
@@ -112,7 +111,7 @@ def asking(world: World) -> Ask:
     return Ask(now=world.now, horizon=FOREVER, ahead=None)
 
 
-def _line(world: World, payer: Payer, over_caps: frozenset[str]) -> EnvelopeLine | None:
+def _line(world: World, payer: Payer, over: frozenset[Payer]) -> EnvelopeLine | None:
     purse = world.tree.purse(payer)
     if purse is None:
         return None
@@ -132,24 +131,18 @@ def _line(world: World, payer: Payer, over_caps: frozenset[str]) -> EnvelopeLine
         promised_seconds=spent - account.total.settled,
         elapsed_seconds=account.total.elapsed(world.now),
         burning_gpus=account.total.timed_gpus + account.total.endless_gpus,
-        limit=_limit(world, purse, account, spent, over_caps, None if limit == UNLIMITED else limit.reason),
+        limit=_limit(world, purse, over, None if limit == UNLIMITED else limit.reason),
     )
 
 
-def _limit(
-    world: World, purse: Purse, account: Account, spent: int, over_caps: frozenset[str], nearest: Reason | None
-) -> Reason | None:
+def _limit(world: World, purse: Purse, over: frozenset[Payer], nearest: Reason | None) -> Reason | None:
     """R6 first: an envelope over its cap takes on nothing; then a closed window (C1); then the least headroom (C2)."""
-    envelope = purse.envelope
-    burnt = account.total.settled + account.total.elapsed(world.now)
-    hours = envelope.gpu_hours_max
-    over_hours = hours is not None and burnt > hours * HOUR
-    if account.total.gpus > envelope.concurrency or over_hours or envelope.name in over_caps:
+    if purse.payer in over:
         return Reason.OVER_CAP
-    return nearest if window_open(envelope, world.now) else Reason.WINDOW_CLOSED
+    return nearest if window_open(purse.envelope, world.now) else Reason.WINDOW_CLOSED
 
 
-def _cap(world: World, budget: Budget, cap: AggregateCap) -> CapLine:
+def _cap(world: World, budget: Budget, cap: AggregateCap, overrun: Set[tuple[object, ...]]) -> CapLine:
     purses = [world.tree.purse(Payer(budget.name, name)) for name in sorted(set(cap.envelopes))]
     members = [purse for purse in purses if purse is not None]
     ask, books = asking(world), world.books
@@ -160,4 +153,5 @@ def _cap(world: World, budget: Budget, cap: AggregateCap) -> CapLine:
         held_gpus=held,
         left_gpus=None if cap.concurrency_max is None else max(0, cap.concurrency_max - held - reserved),
         used_seconds=sum(books.spent_seconds(purse, ask) for purse in members),
+        over=(frozenset(purse.payer for purse in members), cap.concurrency_max, cap.gpu_hours_max) in overrun,
     )
