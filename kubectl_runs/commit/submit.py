@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from kubectl_runs.commit.base import is_unfinished
 from kubectl_runs.commit.life import Life, Stage, life
@@ -85,14 +86,13 @@ def _check_same(known: Object, manifest: Object, reading: Reading) -> None:
     """A run is submitted once: with another spec it is another run, and needs another name."""
     owners = reading.snapshot.namespace_owners
     there, wanted = decode.run(known, owners), decode.run(manifest, owners)
-    same = _frozen(there) == _frozen(wanted)
-    templates = [obj["spec"].get("template") or {} for obj in (known, manifest)]
-    if not same or digest(_plain(templates[0])) != digest(_plain(templates[1])):
-        differs = [
-            name for name in Run.__dataclass_fields__ if getattr(_frozen(there), name) != getattr(_frozen(wanted), name)
-        ]
+    specs = [_plain(obj["spec"]) for obj in (known, manifest)]
+    templates = [digest(spec.get("template") or {}) for spec in specs]
+    if _frozen(there) != _frozen(wanted) or templates[0] != templates[1]:
+        fields = sorted({*specs[0], *specs[1]} - {"canceled", "funding"})
+        differ = [f"spec.{name}" for name in fields if specs[0].get(name) != specs[1].get(name)]
         raise RunsError(
-            f"run {there.key} exists with another spec ({', '.join(differs) or 'template'} differs)",
+            f"run {there.key} exists with another spec ({', '.join(differ)})",
             hint="give it another name, or cancel and delete the old one first",
         )
 
@@ -111,8 +111,8 @@ def _frozen(run: Run) -> Run:
     )
 
 
-def _plain(value: object) -> object:
-    """A template as text: numbers that YAML and JSON may spell differently are compared as they are written."""
+def _plain(value: Any) -> Any:
+    """A spec in one spelling: nulls are absent, and fractions are compared as they are written."""
     if isinstance(value, dict):
         return {str(key): _plain(part) for key, part in value.items() if part is not None}
     if isinstance(value, list):
