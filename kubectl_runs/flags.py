@@ -16,8 +16,7 @@ from typing import Annotated, Any
 
 import typer
 
-FORMATS = ("table", "wide", "json", "yaml", "name")
-COLORS = ("auto", "always", "never")
+from kubectl_runs.main import COLORS, FORMATS
 
 # Flags whose value may be left out, and what they then mean. As in kubectl the value is joined with `=`; only the
 # sandbox's file may also be the next word, if it looks like a file (see `_is_file`).

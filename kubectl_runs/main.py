@@ -18,6 +18,11 @@ PROGRAM = "kubectl runs"
 ABOUT = "Plan and run GPU work: who pays, where it runs, who yields, and why."
 
 
+FORMATS = ("table", "wide", "json", "yaml", "name")
+COLORS = ("auto", "always", "never")
+COMPLETE = "__complete"  # how shells, and kubectl through kubectl_complete-runs, ask what may come next
+
+
 class Verb(NamedTuple):
     """One command: its module under `commands` (a `command` function or, for a group, an `app`) and its help."""
 
@@ -75,13 +80,22 @@ LONG_LIVED = ("daemon", "watch")
 def main(argv: Sequence[str] | None = None) -> None:
     """The console script: runs one command and leaves with its exit code."""
     gc.disable()
-    code = run(sys.argv[1:] if argv is None else argv)
+    args = sys.argv[1:] if argv is None else argv
+    if os.path.basename(sys.argv[0]) == "kubectl_complete-runs":  # noqa: PTH119 - pathlib costs more than it says
+        args = [COMPLETE, *args]
+    code = run(args)
     code = _flush(code)
     sys.exit(code)
 
 
 def run(args: Sequence[str]) -> int:
     """Runs one command line; whatever it raises becomes a message on stderr and an exit code (section 8)."""
+    if args and args[0] == COMPLETE:
+        from kubectl_runs.completing import answer
+
+        sys.stdout.write(answer(args[1:]))
+        return errors.DONE
+
     from typer import Abort, Exit
     from typer.exceptions import TyperException
 

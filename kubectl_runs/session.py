@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from kubectl_runs import text
 from kubectl_runs.errors import NotFoundError, RunsError, UsageError
-from kubectl_runs.flags import COLORS, DEFAULT_SANDBOX, FORMATS, Flags
+from kubectl_runs.flags import DEFAULT_SANDBOX, Flags
+from kubectl_runs.main import COLORS, FORMATS
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -84,15 +84,31 @@ def _why(answer: Json) -> Iterator[str]:
 def asked(trace: Sequence[Json]) -> str:
     """Who was asked to pay and which domains could not hold it, with the numbers; a repeated step is shown once."""
     rows: list[tuple[object, ...]] = []
-    for step in trace:
-        if step["act"] not in ("asked", "took", "unplaced", "passed") or not step["rule"].startswith(("C", "P")):
+    for step in _domains_whole(trace):
+        if step["act"] not in ("asked", "took", "placed", "unplaced", "passed") or step["rule"][0] not in "CP":
             continue
-        why = " ".join(filter(None, (str(step.get("reason") or ""), f"({step['note']})" if step.get("note") else "")))
+        note = f"({step['note']})" if step.get("note") else ""
+        why = " ".join(filter(None, (str(step.get("reason") or ""), note)))
+        if not why and step["act"] == "passed":
+            why = "passed over"
         row = (step["rule"], step["subject"], *(step.get(key, "") for key in ("need", "had", "took")), why)
         if row not in rows:
             rows.append(row)
     header = ("RULE", "ASKED", "NEED", "HAD", "TOOK", "WHY NOT MORE")
     return table([header, *rows], right=(2, 3, 4), indent="  ") if rows else ""
+
+
+def _domains_whole(trace: Sequence[Json]) -> list[Json]:
+    """A group's placements, recorded node by node, as one step for its domain."""
+    found: list[Json] = []
+    for step in trace:
+        last = found[-1] if found else {}
+        alike = all(step.get(key) == last.get(key) for key in ("act", "rule", "subject", "group", "role"))
+        if step["act"] == "placed" and alike:
+            found[-1] = {**last, "took": last.get("took", 0) + step.get("took", 0)}
+        else:
+            found.append(step)
+    return found
 
 
 def groups(answer: Json) -> str:
