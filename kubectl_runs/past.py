@@ -64,7 +64,8 @@ class Past:
             if wanted(lease):
                 kept.append((obj, lease))
 
-        return sorted(self.fold(list[Fact], keep), key=lambda fact: (fact[1].start_at, fact[1].key))
+        facts: list[Fact] = self.fold(list, keep)
+        return sorted(facts, key=lambda fact: (fact[1].start_at, fact[1].key))
 
     def _facts(self) -> Iterator[Fact]:
         unwritten = dict(self._opened)

@@ -46,9 +46,7 @@ def lenders(world: World, borrower: str | None = None, run: Run | None = None) -
         _lender(world, purse, ask, borrower, run)
         for owner in world.tree.owners
         for purse in world.tree.purses.get(owner, ())
-        if purse.envelope.lending.allow
-        and owner != borrower
-        and (run is None or purse.envelope.flavor == run.flavor)
+        if purse.envelope.lending.allow and owner != borrower and (run is None or purse.envelope.flavor == run.flavor)
     )
 
 

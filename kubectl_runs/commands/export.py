@@ -18,7 +18,7 @@ FORMATS = ("csv", "jsonl", "focus")
 @with_session
 def command(
     session: Session,
-    format: Annotated[str, typer.Option("--format", metavar="|".join(FORMATS), help="What to write")] = "csv",
+    form: Annotated[str, typer.Option("--format", metavar="|".join(FORMATS), help="What to write")] = "csv",
     since: Annotated[str | None, typer.Option("--since", metavar="TIME|SPAN", help="From then on")] = None,
     until: Annotated[
         str | None, typer.Option("--until", metavar="TIME|SPAN", help="Up to then, not including it")
@@ -49,8 +49,8 @@ def command(
     from kubectl_runs.past import Past
     from kubectl_runs.render.export import Prices, correction_rows, corrections, lease_rows, write
 
-    if format not in FORMATS:
-        raise errors.UsageError(f"unknown format {format}, allowed are: {', '.join(FORMATS)}")
+    if form not in FORMATS:
+        raise errors.UsageError(f"unknown format {form}, allowed are: {', '.join(FORMATS)}")
     if session.format != "table":
         raise errors.UsageError("export has formats of its own: --format csv, jsonl or focus")
     prices = Prices.read(rates) if rates else Prices({})
@@ -63,7 +63,7 @@ def command(
         last = moment(last_export, session.now, "--last-export")
         for wrong in corrections(leases, _recorded(session), span, last):
             rows += correction_rows(wrong, owners, prices)
-    write(sys.stdout, format, rows, prices)
+    write(sys.stdout, form, rows, prices)
 
 
 def _recorded(session: Session) -> dict[str, int]:

@@ -41,7 +41,9 @@ def command(
         items = list(session.store.perform(List(kind=RESERVATION, namespace=session.scope)).items)
     shown = [(item, decode.reservation(item)) for item in items]
     # Open ones first, by their start; Blocked ones have none.
-    shown.sort(key=lambda pair: (not pair[1].open, pair[1].earliest_start is None, pair[1].earliest_start or 0, pair[1].key))
+    shown.sort(
+        key=lambda pair: (not pair[1].open, pair[1].earliest_start is None, pair[1].earliest_start or 0, pair[1].key)
+    )
     if session.objects(RESERVATION, [item for item, _ in shown], one=bool(names)):
         return
     several = not session.scope

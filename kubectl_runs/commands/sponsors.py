@@ -147,12 +147,12 @@ def _edit(session: Session, name: str, change: Any, dry_run: str | None) -> int:
             "spec": {"funding": funding},
         }
         session.store.perform(
-            Patch(
-                kind=RUN, name=run.name, namespace=run.namespace, patch=patch, dry_run=dry_run is not None
-            )
+            Patch(kind=RUN, name=run.name, namespace=run.namespace, patch=patch, dry_run=dry_run is not None)
         )
     decision = plan_run(asked.snapshot, run, session.now)
-    if not session.data({"run": run.key, "funding": funding, "plan": {"decision": str(decision.verdict), "message": decision.message}}):
+    if not session.data(
+        {"run": run.key, "funding": funding, "plan": {"decision": str(decision.verdict), "message": decision.message}}
+    ):
         from kubectl_runs.render.sponsors import edited
 
         session.out(edited(run, decision, dry_run=dry_run is not None))

@@ -69,8 +69,8 @@ def bill(
     by: str | None,
 ) -> dict[str, Any]:
     """The answer as JSON (section 8)."""
-    from kubectl_runs.past import Past
     from kubectl_runs.money import Owners, window
+    from kubectl_runs.past import Past
     from kubectl_runs.render.who_pays import to_json
     from kubectl_runs.wire.kinds import RUN
     from planner.usage import By, Meter

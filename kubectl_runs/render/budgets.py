@@ -14,7 +14,20 @@ if TYPE_CHECKING:
     from planner.world import World
 
 Json = dict[str, Any]
-HEADER = ("BUDGET/ENVELOPE", "FLAVOR", "CAP", "HELD", "LENT", "RESERVED", "HEADROOM", "GPU-H CAP", "SETTLED", "PROMISED", "LEFT", "LIMIT")
+HEADER = (
+    "BUDGET/ENVELOPE",
+    "FLAVOR",
+    "CAP",
+    "HELD",
+    "LENT",
+    "RESERVED",
+    "HEADROOM",
+    "GPU-H CAP",
+    "SETTLED",
+    "PROMISED",
+    "LEFT",
+    "LIMIT",
+)
 
 
 def to_json(found: Iterable[Statement]) -> Json:
