@@ -1,6 +1,6 @@
 """Which run a command is about: one that exists, or one in a file, read against the world it would join.
 
-Decides its namespace and owner, and applies what-if changes (`--gpus`, `--sponsor`). Used by `plan`, `submit` and
+Decides its namespace and owner, and applies what-if changes (`--gpus`, `--sponsor`, …). Used by `plan`, `submit` and
 whatever else takes `-f FILE | RUN`.
 """
 
@@ -29,6 +29,10 @@ class Change:
 
     gpus: int | None = None
     sponsors: tuple[str, ...] = ()
+    max_borrow: int | None = None
+    spread: bool = False
+    spares: int | None = None
+    duration: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,4 +124,12 @@ def changed(obj: Json, change: Change) -> Json:
         named = funding.get("sponsors") or []
         funding["sponsors"] = [*named, *(owner for owner in change.sponsors if owner not in named)]
         funding["allowBorrow"] = True
+    if change.max_borrow is not None:
+        spec.setdefault("funding", {})["maxBorrowGPUs"] = change.max_borrow
+    if change.spread:
+        spec.setdefault("locality", {})["allowCrossGroupSpread"] = True
+    if change.spares is not None:
+        spec["sparesPerGroup"] = change.spares
+    if change.duration is not None:
+        spec["duration"] = change.duration
     return made

@@ -27,6 +27,16 @@ def command(
     sponsor: Annotated[
         list[str] | None, typer.Option("--sponsor", metavar="OWNER", help="As if it named this sponsor too")
     ] = None,
+    max_borrow: Annotated[
+        int | None, typer.Option("--max-borrow", metavar="N", min=0, help="As if it might borrow N GPUs")
+    ] = None,
+    spread: Annotated[bool, typer.Option("--spread", help="As if its groups might lie in several domains")] = False,
+    spares: Annotated[
+        int | None, typer.Option("--spares", metavar="N", min=0, help="As if it kept N spares a group")
+    ] = None,
+    duration: Annotated[
+        str | None, typer.Option("--duration", metavar="SPAN", help="As if it ran for that long, e.g. 1h30m")
+    ] = None,
     at: Annotated[str | None, typer.Option("--at", metavar="TIME", help="As if it were submitted then")] = None,
     exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit 3 if it would not start now")] = False,
 ) -> int:
@@ -43,7 +53,15 @@ def command(
       kubectl runs plan train --gpus 64
       kubectl runs plan -f train.yaml --from snapshot.yaml --now 2026-01-05T12:00:00Z -o json
     """
-    asked = asked_run(session, name=run, file=file, change=Change(gpus=gpus, sponsors=tuple(sponsor or ())))
+    change = Change(
+        gpus=gpus,
+        sponsors=tuple(sponsor or ()),
+        max_borrow=max_borrow,
+        spread=spread,
+        spares=spares,
+        duration=duration,
+    )
+    asked = asked_run(session, name=run, file=file, change=change)
     decision = decide(session, asked, at=at)
     show(session, decision, asked.command)
     return exit_of(decision, exit_code=exit_code)
