@@ -190,10 +190,15 @@ class Session:
         if sys.stderr.isatty() and not self.flags.no_hints:
             self.note(f"hint: {line}")
 
+    @property
+    def is_interactive(self) -> bool:
+        """Whether somebody is there to answer a question."""
+        return sys.stdin.isatty() and sys.stderr.isatty()
+
     def confirm(self, question: str) -> bool:
-        """Asks on a terminal; without one the answer is no, and the caller says what flag would do."""
-        if not (sys.stdin.isatty() and sys.stderr.isatty()):
-            return False
+        """Asks on a terminal; in a script the command line itself is the answer."""
+        if not self.is_interactive:
+            return True
         sys.stdout.flush()
         sys.stderr.write(f"{text.clean(question)} [y/N] ")
         sys.stderr.flush()

@@ -10,8 +10,10 @@ from kubectl_runs import errors
 from kubectl_runs.flags import with_session
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kubectl_runs.session import Session
-    from planner.model import Decision, Reservation, Snapshot
+    from planner.model import Decision, Entry, Reservation, Snapshot
 
 
 @with_session
@@ -55,6 +57,60 @@ def command(
     decision = _activation(session, reservation) if reservation is not None else _tightening(session, budget or "")
     show(session, decision, f"resolve {reservation or '--budget ' + (budget or '')}")
     return exit_of(decision)
+
+
+def _act(session: Session, reservation: str | None, budget: str | None, *, yes: bool) -> int:
+    """Shows who yields and asks on a terminal (R6); then acts, each entry planned from a fresh reading (6.9)."""
+    from kubectl_runs.commit import preempt
+    from kubectl_runs.commit.steps import drive
+    from kubectl_runs.means import means
+    from kubectl_runs.render.resolve import resolved
+    from kubectl_runs.wire.decision import decision_json
+
+    if reservation is not None:
+        snapshot = session.snapshot()
+        promise = find_promise(session, snapshot, reservation)
+        _check_due(promise, session.now)
+        decision = _activation(session, reservation)
+        steps = preempt.activate(promise.key, means(session))
+    else:
+        decision = _tightening(session, budget or "")
+        name, _, envelope = (budget or "").partition("/")
+        steps = preempt.tighten(name, envelope or None, means(session))
+    if decision.cuts and not yes:
+        _confirm(session, decision)
+    done = drive(steps, session.store)
+    answer = decision_json(done.decision)
+    if not session.data(answer):
+        session.out(resolved(answer, [entry.seq for entry in done.cuts], _freed(done.cuts)))
+    return exit_of(done.decision)
+
+
+def _check_due(promise: Reservation, now: int) -> None:
+    """Section 8: `resolve` before the time is an error."""
+    from kubectl_runs.text import span
+    from kubectl_runs.wire.times import rfc3339
+
+    start = promise.earliest_start
+    if start is not None and start > now:
+        raise errors.RunsError(
+            f"reservation {promise.key} is not due: it starts at {rfc3339(start)}, in {span(start - now)}",
+            hint=f"kubectl runs resolve {promise.name} -n {promise.namespace} --dry-run",
+        )
+
+
+def _confirm(session: Session, decision: Decision) -> None:
+    from kubectl_runs.render.resolve import yielding
+    from kubectl_runs.wire.decision import decision_json
+
+    session.note(yielding(decision_json(decision)))
+    if not session.confirm("Make these cuts?"):
+        raise errors.RunsError("not confirmed, nothing was changed")
+
+
+def _freed(cuts: Sequence[Entry]) -> int:
+    """How many leases the Cut entries ended."""
+    return sum(len(entry.ends) for entry in cuts)
 
 
 def exit_of(decision: Decision) -> int:
