@@ -15,7 +15,7 @@ from planner.model import Budget, Envelope, Lease, Node, Role
 from planner.statement import statements
 from planner.world import World
 
-LABELS = "region, cluster, fabric.domain, gpu.flavor"
+LABELS = ("region", "cluster", "fabric.domain", "gpu.flavor")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +56,9 @@ def _nodes(world: World) -> Iterator[Symptom]:
 def _why_not(node: Node) -> Iterator[tuple[Severity, str, str]]:
     labelled = node.domain is not None or node.flavor is not None
     if (node.gpus and not (node.domain and node.flavor)) or (labelled and not node.domain):
-        message = f"has {node.gpus} GPUs but lacks one of the labels {LABELS}: it takes no work"
-        yield Severity.ERROR, message, f"kubectl label node {node.name} region=… cluster=… fabric.domain=… gpu.flavor=…"
+        missing = [label for label in LABELS if not node.labels.get(label)] or LABELS
+        message = f"has {node.gpus} GPUs but lacks {', '.join(missing)}: it takes no work"
+        yield Severity.ERROR, message, f"kubectl label node {node.name} {' '.join(f'{label}=…' for label in missing)}"
     if not node.gpus and node.domain is None:
         return  # no GPU node
     if node.cordoned:
@@ -180,16 +181,7 @@ def _promises(world: World) -> Iterator[Symptom]:
 
 def _ledger(world: World) -> Iterator[Symptom]:
     base = world.snapshot.base
-    if base is None:
-        yield Symptom(
-            check="ledger",
-            severity=Severity.ERROR,
-            object="ledger/base",
-            message="does not exist: nothing can be committed",
-            command="kubectl runs install",
-        )
-        return
-    if base.pending:
+    if base is not None and base.pending:
         listed = ", ".join(map(str, sorted(base.pending)))
         yield Symptom(
             check="ledger",

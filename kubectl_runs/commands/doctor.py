@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from kubectl_runs.session import Session
     from planner.checkup import Symptom
+    from planner.world import World
 
 SKEW_SECONDS_MAX = 60
 
@@ -36,13 +37,28 @@ def command(session: Session) -> int:
     from planner.world import World
 
     world = World.of(session.snapshot(), session.now)
-    found = [*_installed(session), *_clock(session), *checkup(world)]
+    found = [*_ledger(session, world), *_installed(session), *_clock(session), *checkup(world)]
     answer: dict[str, Any] = to_json(found)
     if session.format == "name":
         session.out("".join(f"{one.object}\n" for one in found))
     elif not session.data(answer):
         session.out(render(answer))
     return errors.DONE if answer["ok"] else errors.FAILED
+
+
+def _ledger(session: Session, world: World) -> Iterator[Symptom]:
+    """Without `base` nothing can be committed; a file needs none."""
+    from planner.audit_history import Severity
+    from planner.checkup import Symptom
+
+    if world.snapshot.base is None and not session.is_file:
+        yield Symptom(
+            check="ledger",
+            severity=Severity.ERROR,
+            object="ledger/base",
+            message="does not exist: nothing can be committed",
+            command="kubectl runs install",
+        )
 
 
 def _installed(session: Session) -> Iterator[Symptom]:
