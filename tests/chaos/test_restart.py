@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.chaos.proxy import Call, FaultProxy, Hold, writes
+from tests.controlplane.client import wait_for
 from tests.controlplane.fixtures import Island, make_island
 from tests.controlplane.plane import ControlPlane
 
@@ -54,7 +55,8 @@ def test_api_server_restarted_in_the_middle_run_starts_once(
         releaser.join(120)
     assert hold.reached.is_set(), "the moment never came"
     assert first.exit_code in (0, 1, 75), first.stderr
-    island.cli("submit", "-f", str(manifest)).ok()
+    # For some seconds after its start the server refuses entries: the policies' parameter is not yet found.
+    wait_for("one more submit to be served", lambda: island.cli("submit", "-f", str(manifest)).exit_code == 0)
     assert_started_once(island)
 
 
