@@ -110,8 +110,9 @@ def cli_command() -> list[str]:
 
 
 def cli_environment(kubeconfig: Path | str) -> dict[str, str]:
-    """A quiet, equal environment for every run of the CLI."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("KUBECTL_RUNS_", "KUBECONFIG"))}
+    """A quiet, equal environment for every run of the CLI; it may keep its compiled modules, as an installed one does."""
+    own = ("KUBECTL_RUNS_", "KUBECONFIG", "PYTHONDONTWRITEBYTECODE")
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(own)}
     return {**kept, "KUBECONFIG": str(kubeconfig), "NO_COLOR": "1", "COLUMNS": "120", "PYTHONPATH": str(ROOT)}
 
 
