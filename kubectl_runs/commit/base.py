@@ -106,7 +106,15 @@ def _unwritten(entry: Entry, reading: Reading) -> Iterable[bool]:
         yield not closed and not reading.terminating(close.namespace)
     for end in entry.ends:
         yield f"{end.namespace}/{end.lease}" in held
+    # R4: a frozen order binds its reservation until that has started or is cancelled, so it must stay in sight.
+    yield entry.freeze is not None and _still_promised(entry, reading)
     yield _promise_unwritten(entry, reading)
+
+
+def _still_promised(entry: Entry, reading: Reading) -> bool:
+    ref = entry.reservation
+    promise = next((made for made in reading.snapshot.reservations if ref and made.key == ref.key), None)
+    return promise is not None and ref is not None and promise.uid == ref.uid and promise.open
 
 
 def _promise_unwritten(entry: Entry, reading: Reading) -> bool:

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from kubectl_runs.commit.append import Appended, append
 from kubectl_runs.commit.base import advance
 from kubectl_runs.commit.closing import first_ends
-from kubectl_runs.commit.draft import Draft
+from kubectl_runs.commit.draft import Draft, ends_of, run_ref
 from kubectl_runs.commit.life import Life, Stage, life
 from kubectl_runs.commit.promise import write_promise
 from kubectl_runs.commit.roll_forward import roll_forward
-from kubectl_runs.commit.settle import ends_of, run_ref, settle_run
+from kubectl_runs.commit.settle import settle_run
 from kubectl_runs.commit.start import Begun, begin
 from kubectl_runs.commit.steps import Means, Steps, Wait, must
+from kubectl_runs.commit.width import shrink_draft, shrink_plan
 from kubectl_runs.errors import NotFoundError, RunsError
 from kubectl_runs.read import Reading, read
 from kubectl_runs.store.protocol import Object, Patch
@@ -95,27 +96,6 @@ def shrink(key: str, to: int, means: Means, *, wait: bool = True) -> Steps[Chang
         reading = yield from free(key, ended, means)
     lived = life(reading.snapshot, known_run(reading, key)[1])
     return Changed(life=lived, reading=reading, leaving=ended, decision=decision)
-
-
-def shrink_plan(reading: Reading, run: Run, to: int) -> Decision:
-    from planner.elastic import plan_shrink
-
-    return plan_shrink(reading.snapshot, run, to, reading.now)
-
-
-def shrink_draft(reading: Reading, run: Run, decision: Decision) -> Draft | None:
-    """The End that a planned shrink needs; None if nobody has to leave (any more)."""
-    if decision.verdict is not Verdict.CUT:
-        return None
-    lived = life(reading.snapshot, run)
-    keys = {key for cut in decision.cuts for key in cut.leases}
-    leases = [lease for lease in lived.held if lease.key in keys]
-    return Draft(
-        kind=EntryKind.END,
-        run=run_ref(run, lived.attempt),
-        trace=tuple(encode.trace(decision.trace)),
-        ends=ends_of(leases, Closure.SHRINK),
-    )
 
 
 # Grow

@@ -15,7 +15,7 @@ from kubectl_runs.wire.encode import Json
 from kubectl_runs.wire.kinds import API_VERSION
 from kubectl_runs.wire.times import rfc3339
 from planner.digest import canonical
-from planner.model import Closed, DrawRecord, Ended, EntryKind, Freeze, Opened, Reservation, RunRef
+from planner.model import Closed, DrawRecord, Ended, EntryKind, Freeze, Lease, Opened, Reservation, Run, RunRef
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +34,16 @@ class Draft:
     reserve: Reservation | None = None
     freeze: Freeze | None = None
     draw: DrawRecord | None = None
+
+
+def run_ref(run: Run, attempt: int) -> RunRef:
+    """Whom an entry is about."""
+    return RunRef(namespace=run.namespace, name=run.name, uid=run.uid, attempt=max(1, attempt))
+
+
+def ends_of(leases: Iterable[Lease], reason: str) -> tuple[Ended, ...]:
+    """These leases are to end, all for one reason."""
+    return tuple(Ended(namespace=lease.namespace, lease=lease.name, reason=str(reason)) for lease in leases)
 
 
 def named(opens: Iterable[Opened], seq: int) -> tuple[Opened, ...]:

@@ -125,10 +125,10 @@ def ending(leases: Sequence[Lease], run: Run) -> str:
         if preempted in reasons:
             return preempted
     swapped_in = sum(lease.gpus for lease in working if lease.reason is Opening.SWAP)
-    lost = sum(lease.gpus for lease in working if _plain(lease.closure) == Closure.NODE_FAILURE)
-    if Closure.FAIL not in reasons and lost <= swapped_in and completed:
+    lost = sum(lease.gpus for lease in working if _plain(lease.closure) in (Closure.NODE_FAILURE, Closure.FAIL))
+    if lost <= swapped_in and completed:
         return Closure.COMPLETED
-    return Closure.NODE_FAILURE if Closure.NODE_FAILURE in reasons and lost > swapped_in else Closure.FAIL
+    return Closure.NODE_FAILURE if Closure.NODE_FAILURE in reasons else Closure.FAIL
 
 
 def _tried_again(run: Run, leases: Sequence[Lease], last: int, reason: str) -> bool:

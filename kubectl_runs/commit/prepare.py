@@ -109,13 +109,14 @@ def prepare(
     *,
     now: int,
     gpu_resource: str = GPU_RESOURCE,
+    with_service: bool = True,
 ) -> Steps[Prepared]:
     """The pods in `wanted`, keeping those of an earlier plan of this command that are still right."""
     keep = {made.rank: made for made in before.pods if now - made.created_at < PODS_MAX_AGE - 3 * PREPARE_MAX}
     unwanted = [made for made in before.pods if made.rank not in wanted or made.rank not in keep]
     missing = [rank for rank in wanted if rank not in keep]
     yield from delete_pods(before.namespace, unwanted)
-    if wanted and wanted[0].pods > 1 and not before.pods:
+    if with_service and wanted and wanted[0].pods > 1 and not before.pods:
         yield from _create_service(run)
     bodies = [pod_object(run, rank, before.nonce, gpu_resource) for rank in missing]
     created = yield from _create_pods(bodies)

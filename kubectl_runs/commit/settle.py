@@ -13,17 +13,21 @@ from kubectl_runs.commit import events
 from kubectl_runs.commit.append import Appended, Overtaken, append
 from kubectl_runs.commit.base import advance
 from kubectl_runs.commit.closing import Gone, close_draft, first_ends, gone_leases
-from kubectl_runs.commit.draft import Draft
+from kubectl_runs.commit.draft import Draft, ends_of, run_ref
 from kubectl_runs.commit.life import Life, Stage, life
 from kubectl_runs.commit.promise import conclude, write_promise
 from kubectl_runs.commit.roll_forward import Rolled, roll_forward, stop
 from kubectl_runs.commit.status import write_status
 from kubectl_runs.commit.steps import Means, Steps, attempt
+from kubectl_runs.commit.swap import ends_of_plan, may_resolve, rescue_plan, swap
+from kubectl_runs.commit.width import too_wide
 from kubectl_runs.read import Reading
 from kubectl_runs.store.protocol import Conflict, NotFound, Object, Patch, StoreError
+from kubectl_runs.wire import encode
 from kubectl_runs.wire.kinds import RUN
 from kubectl_runs.wire.pods import FINALIZER
-from planner.model import Closure, Ended, Entry, EntryKind, Lease, ReservationState, Role, Run, RunRef
+from planner.model import Closure, Entry, EntryKind, ReservationState, Run, RunRef
+from planner.swap import RescuePlan
 
 APPENDS_MAX = 50
 
@@ -48,10 +52,16 @@ def settle_run(reading: Reading, run: Run, means: Means) -> Steps[Settled]:
     rolled: dict[int, Rolled] = {}
     for _ in range(APPENDS_MAX):
         lived = life(reading.snapshot, run)
-        draft = _next_draft(reading, run, lived)
-        if draft is None:
+        todo = _todo(reading, run, lived)
+        if todo.swap is not None and (yield from may_resolve()):
+            reading, swapped = yield from swap(reading, run, lived, todo.swap, means)
+            if swapped is None:
+                break
+            rolled[swapped.seq] = swapped
+            continue
+        if todo.draft is None:
             break
-        outcome = yield from append(draft, reading, means)
+        outcome = yield from append(todo.draft, reading, means)
         if isinstance(outcome, Overtaken):
             reading = outcome.reading
             continue
@@ -59,58 +69,51 @@ def settle_run(reading: Reading, run: Run, means: Means) -> Steps[Settled]:
             raise outcome.error
         reading = outcome.reading
         rolled[outcome.entry.seq] = yield from roll_forward(outcome.entry, reading)
-        ended += tuple(f"{end.namespace}/{end.lease}" for end in draft.ends)
-        closed += tuple(f"{close.namespace}/{close.lease}" for close in draft.closes)
+        ended += tuple(f"{end.namespace}/{end.lease}" for end in todo.draft.ends)
+        closed += tuple(f"{close.namespace}/{close.lease}" for close in todo.draft.closes)
         yield from _tell(reading, run, outcome.entry, means)
     yield from _stop_again(reading)
     yield from _conclude(reading, run, rolled)
     return Settled(reading=reading, life=life(reading.snapshot, run), ended=ended, closed=closed)
 
 
-def _next_draft(reading: Reading, run: Run, lived: Life) -> Draft | None:
-    """What this run needs next in the ledger; None: nothing."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Todo:
+    """What a run needs next in the ledger."""
+
+    draft: Draft | None = None
+    swap: RescuePlan | None = None
+
+
+def _todo(reading: Reading, run: Run, lived: Life) -> _Todo:
+    """An End where something is over, else a Close for what has gone; a swap where a spare can take over."""
     if lived.stage is not Stage.HOLDS:
-        return None
+        return _Todo()
     ref = run_ref(run, lived.attempt)
     gone = gone_leases(reading, lived)
-    ends = _ends(reading, run, lived, gone)
-    if ends:
-        return Draft(kind=EntryKind.END, run=ref, ends=ends)
-    return close_draft(ref, gone, reading) if gone else None
-
-
-def _ends(reading: Reading, run: Run, lived: Life, gone: Sequence[Gone]) -> tuple[Ended, ...]:
-    """What has to stop now and nobody has ended yet."""
-    already = set(first_ends(reading)) | {each.lease.key for each in gone}
-    running = [lease for lease in lived.held if lease.key not in already]
+    already = first_ends(reading)
     if run.canceled or run.deleting:
-        return ends_of(running, Closure.CANCELED)
-    lost = [each for each in gone if each.reason in (Closure.FAIL, Closure.NODE_FAILURE)]
-    if not lost:
-        return ()
-    if run.malleable is None:
-        # S3: of a fixed run all others are ended; spares close with them.
-        return ends_of([lease for lease in running if lease.role is not Role.SPARE], Closure.FAIL)
-    return _shrunk(run, running, lost)
+        closing = {each.lease.key for each in gone}
+        running = [lease for lease in lived.held if lease.key not in already and lease.key not in closing]
+        if running:
+            return _Todo(draft=Draft(kind=EntryKind.END, run=ref, ends=ends_of(running, Closure.CANCELED)))
+        return _closes(ref, gone, reading)
+    plan = rescue_plan(reading, run, gone)
+    if plan is None:
+        # E1: a width that was lowered is kept to, also where the command that lowered it died.
+        return _closes(ref, gone, reading) if gone else _Todo(draft=too_wide(reading, run))
+    if plan.moves:
+        # S2: what a spare makes good is not closed before the swap, or nobody would know what to make good.
+        kept = {lease.key for move in plan.moves for lease in (*move.lost, *move.spares)}
+        left = _closes(ref, [each for each in gone if each.lease.key not in kept], reading)
+        return _Todo(draft=left.draft, swap=plan)
+    # S3: of a fixed run all others are ended; a malleable one gives up the groups that were hit.
+    trace = tuple(encode.trace(plan.trace))
+    return _Todo(draft=Draft(kind=EntryKind.END, run=ref, ends=ends_of_plan(plan), trace=trace))
 
 
-def _shrunk(run: Run, running: Sequence[Lease], lost: Sequence[Gone]) -> tuple[Ended, ...]:
-    """S3: a malleable run gives up the groups that lost something, or all if it would fall below its minimum."""
-    assert run.malleable is not None
-    groups = {each.lease.group for each in lost}
-    left = [lease for lease in running if lease.group not in groups]
-    width = sum(lease.gpus for lease in left if lease.role is not Role.SPARE)
-    if width >= run.malleable.gpus_min:
-        return ends_of([lease for lease in running if lease.group in groups], Closure.SHRINK)
-    return ends_of([lease for lease in running if lease.role is not Role.SPARE], Closure.FAIL)
-
-
-def ends_of(leases: Sequence[Lease], reason: str) -> tuple[Ended, ...]:
-    return tuple(Ended(namespace=lease.namespace, lease=lease.name, reason=reason) for lease in leases)
-
-
-def run_ref(run: Run, attempt_number: int) -> RunRef:
-    return RunRef(namespace=run.namespace, name=run.name, uid=run.uid, attempt=max(1, attempt_number))
+def _closes(ref: RunRef, gone: Sequence[Gone], reading: Reading) -> _Todo:
+    return _Todo(draft=close_draft(ref, gone, reading) if gone else None)
 
 
 def _stop_again(reading: Reading) -> Steps[None]:

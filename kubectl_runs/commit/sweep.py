@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from kubectl_runs.commit.base import advance, is_unfinished
-from kubectl_runs.commit.closing import gone_leases
+from kubectl_runs.commit.closing import failed_node, gone_leases
 from kubectl_runs.commit.life import Stage, life
 from kubectl_runs.commit.roll_forward import Rolled
 from kubectl_runs.commit.settle import Settled, roll_entry, settle_run
@@ -83,8 +83,9 @@ def _has_work(reading: Reading, run: Run, holds: bool) -> bool:
         return True
     if holds:
         lived = life(reading.snapshot, run)
-        too_wide = run.malleable is not None and lived.width > run.malleable.gpus_desired
-        return run.canceled or too_wide or bool(gone_leases(reading, lived))
+        wide = run.malleable is not None and lived.width > run.malleable.gpus_desired
+        lost = any(failed_node(lease.node, reading) for lease in lived.held)
+        return run.canceled or wide or lost or bool(gone_leases(reading, lived))
     # Its closed leases are not in this reading, so its status only says where to look: they are read before deciding.
     begun = bool(status.get("attempt")) and bool((status.get("leases") or {}).get("open"))
     return begun and status.get("phase") not in ("Completed", "Failed")
