@@ -63,7 +63,6 @@ SECTIONS: dict[str, tuple[Verb, ...]] = {
         Verb("doctor", "Look for missing labels, foreign pods, drift and missing policies"),
         Verb("snapshot", "Save the planning state to one file, or show one"),
         Verb("install", "Apply CRDs, policies and roles"),
-        Verb("daemon", "Keep things prompt: close, activate, swap, grow"),
     ),
     "Other": (
         Verb("sandbox", "Make and drive an embedded cluster; no Kubernetes needed"),

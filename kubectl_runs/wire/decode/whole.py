@@ -11,10 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from kubectl_runs.errors import WireError
-from kubectl_runs.wire.decode import budget as budgets
-from kubectl_runs.wire.decode import fleet, ledger, shape
-from kubectl_runs.wire.decode import lease as leases
-from kubectl_runs.wire.decode import run as runs
+from kubectl_runs.wire.decode import budgets, entries, fleet, leases, runs, shape
 from kubectl_runs.wire.decode.fleet import Topology
 from kubectl_runs.wire.kinds import GROUP
 from planner.model import (
@@ -68,22 +65,22 @@ def reservation(obj: Json) -> Reservation:
 def entry(obj: Json) -> Entry:
     """An entry; one of a wrong shape is void (6.1)."""
     try:
-        return _named(ledger.entry, obj)
+        return _named(entries.entry, obj)
     except WireError as wrong:
-        return ledger.void(obj, f"{wrong.path}: {wrong.problem}")
+        return entries.void(obj, f"{wrong.path}: {wrong.problem}")
 
 
 def _strict_entry(obj: Json) -> Entry:
-    return _named(ledger.entry, obj)
+    return _named(entries.entry, obj)
 
 
 def base(obj: Json) -> LedgerBase:
-    return _named(ledger.base, obj)[0]
+    return _named(entries.base, obj)[0]
 
 
 def topology(obj: Json | None) -> Topology:
     """The label keys that a `Ledger` object sets; the usual ones without it."""
-    return fleet.DEFAULT if obj is None else _named(ledger.base, obj)[1]
+    return fleet.DEFAULT if obj is None else _named(entries.base, obj)[1]
 
 
 def leniently(read: Callable[[Json], T], objects: Iterable[Json]) -> Iterator[T]:
@@ -145,7 +142,7 @@ def snapshot(
         leases=each("Lease", lease, instead=held_anyway),
         reservations=each("Reservation", reservation),
         entries=each("LedgerEntry", _strict_entry if strict else entry),
-        base=None if ledger_object is None else _named(ledger.base, ledger_object)[0],
+        base=None if ledger_object is None else _named(entries.base, ledger_object)[0],
         namespace_owners=owners,
         pods_visible=pods_visible,
     )

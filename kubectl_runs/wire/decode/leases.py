@@ -83,6 +83,7 @@ def _read(obj: Json) -> Lease:
     metadata, spec = obj["metadata"], obj["spec"]
     run, part, pod = spec["runRef"], spec["slice"], spec.get("podRef")
     (node,) = part["nodes"]
+    attempt = run.get("attempt")
     status = obj.get("status") or {}
     closed = status.get("closed") or False
     payer = spec["paidByBudget"], spec["paidByEnvelope"]
@@ -92,7 +93,7 @@ def _read(obj: Json) -> Lease:
         owner=spec["owner"],
         run_name=run["name"],
         run_uid=run["uid"],
-        attempt=run.get("attempt") or 1,
+        attempt=1 if attempt is None else attempt,
         pod=None if pod is None else PodRef(name=pod["name"], uid=pod["uid"]),
         group=_groups.get(spec["compPath"][0]) or _group(spec["compPath"]),
         node=node,

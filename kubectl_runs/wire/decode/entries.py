@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from kubectl_runs.wire import times
-from kubectl_runs.wire.decode.budget import PURSES, recorded
+from kubectl_runs.wire.decode.budgets import PURSES, recorded
 from kubectl_runs.wire.decode.fleet import Topology, lenient_instant
-from kubectl_runs.wire.decode.lease import RESERVATION, promised
+from kubectl_runs.wire.decode.leases import RESERVATION, promised
 from kubectl_runs.wire.decode.shape import COUNT, SOME, Wrong, anything, instant, match, one_of, text
 from planner.digest import digest
 from planner.model import (
@@ -68,8 +68,8 @@ ENTRY = {
     "readAt": instant,
     "kind": one_of(EntryKind),
     "run?": {"namespace": text, "name": text, "uid": str, "attempt?": SOME},
-    "reservation?": {"namespace": text, "name": text, "uid": str, "attempt?": SOME},
-    "budgets?": [{"name": text, "generation?": SOME, "owner?": text, **PURSES}],
+    "reservation?": {"namespace": text, "name": text, "uid": str},
+    "budgets?": [{"name": text, "generation?": COUNT, "owner?": text, "parents?": [text], **PURSES}],
     "plan?": str,
     "trace?": [anything],
     "opens?": [OPEN],

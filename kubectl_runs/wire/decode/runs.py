@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kubectl_runs.wire import times
-from kubectl_runs.wire.decode.budget import SELECTOR, selector
+from kubectl_runs.wire.decode.budgets import SELECTOR, selector
 from kubectl_runs.wire.decode.fleet import lenient_instant, needs
 from kubectl_runs.wire.decode.shape import COUNT, SOME, Wrong, anything, duration, match, text
 from planner.model import Funding, Malleable, Run
