@@ -8,7 +8,7 @@ from functools import cache
 from pydantic import BaseModel
 
 from kubectl_runs.wire import kinds
-from kubectl_runs.wire.schema import budget, entry, lease, ledger, reservation, run
+from kubectl_runs.wire.schema import budget, entry, lease, ledger, reservation, run, run_rules
 from kubectl_runs.wire.schema.rules import Json, Rules
 from kubectl_runs.wire.schema.structural import attach, structural
 
@@ -81,7 +81,7 @@ RESOURCES = (
         description="Work that asks for GPUs: how many, where, paid by whom, and the pods that do it.",
         spec=run.RunSpec,
         status=run.RunStatus,
-        rules=run.RULES,
+        rules=run_rules.RULES,
         short_names=("grun",),
         columns=(
             Column(name="Phase", path=".status.phase"),

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from kubectl_runs.wire.schema.catalog import BY_KIND, Resource, schema_of
 from kubectl_runs.wire.schema.parts import NAME_PATTERN
-from kubectl_runs.wire.schema.rules import Json, Rule, pieces
+from kubectl_runs.wire.schema.rules import Json, Rule, Transition, pieces
 
 _READ_LENIENTLY = ("spec.template",)
 
@@ -156,10 +156,14 @@ def _shown(item: Any) -> str:
     return ", ".join(map(str, item)) if isinstance(item, tuple) else str(item)
 
 
+def _looks_past_spec(rule: Rule | Transition) -> bool:
+    return not rule.at or rule.at.startswith(_READ_LENIENTLY) or (isinstance(rule, Rule) and rule.lenient)
+
+
 def _broken_rules(resource: Resource, obj: Json, old: Json | None, reading: bool) -> list[Problem]:
     broken = []
     for rule in resource.rules:
-        if reading and (not rule.at or rule.at.startswith(_READ_LENIENTLY)):
+        if reading and _looks_past_spec(rule):
             continue
         before = dict(pieces(old, rule.at)) if old is not None else {}
         for path, piece in pieces(obj, rule.at):

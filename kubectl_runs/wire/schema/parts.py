@@ -80,6 +80,7 @@ SomeSeq = Annotated[int, Field(ge=1, le=999_999_999_999)]
 Role = Literal["Active", "Spare", "Borrowed"]
 FundingClass = Literal["owned", "shared", "borrowed"]
 Opening = Literal["Start", "Grow", "Swap"]
+IntOrText = Annotated[int | str, WithJsonSchema({"x-kubernetes-int-or-string": True, "maxLength": 20})]
 Free = Annotated[Any, WithJsonSchema({"x-kubernetes-preserve-unknown-fields": True})]
 FreeObject = Annotated[dict[str, Any], WithJsonSchema({"type": "object", "x-kubernetes-preserve-unknown-fields": True})]
 

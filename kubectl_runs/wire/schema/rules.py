@@ -15,12 +15,16 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """`at` is the piece: empty for the whole object, `spec`, `spec.envelopes[]` for each item of a list."""
+    """`at` is the piece: empty for the whole object, `spec`, `spec.envelopes[]` for each item of a list.
+
+    `lenient`: it looks at what is read leniently in files, and is not asked there.
+    """
 
     at: str
     message: str
     cel: str
     holds: Callable[[Json], bool]
+    lenient: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

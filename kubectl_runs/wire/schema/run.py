@@ -6,7 +6,6 @@ from typing import Literal
 
 from pydantic import Field
 
-from kubectl_runs.wire import times
 from kubectl_runs.wire.schema.parts import (
     Conditions,
     Count,
@@ -14,6 +13,7 @@ from kubectl_runs.wire.schema.parts import (
     GoDuration,
     Gpus,
     Hours,
+    IntOrText,
     Label,
     LongText,
     Name,
@@ -25,9 +25,6 @@ from kubectl_runs.wire.schema.parts import (
     Time,
     a_set,
 )
-from kubectl_runs.wire.schema.rules import Json, Rule, Rules, Transition, value
-
-NAME_MAX = 40  # leaves room for rank and nonce in the names of its pods
 
 
 class Resources(Part):
@@ -78,9 +75,23 @@ class Runtime(Part):
     maxRetries: int = Field(0, ge=0, le=1000, description="How often the run is tried again after a pod failed.")
 
 
+class GpuAmount(Open):
+    """Amounts of resources; only that of GPUs is looked at."""
+
+    gpu: IntOrText | None = Field(None, alias="nvidia.com/gpu", description="GPUs; if given, equal to gpusPerPod.")
+
+
+class ContainerResources(Open):
+    """What the container asks for; the plugin adds the GPUs."""
+
+    limits: GpuAmount | None = Field(None, description="Most it may use.")
+    requests: GpuAmount | None = Field(None, description="What it needs.")
+
+
 class Container(Open):
     """A container of the pod; every field of Kubernetes is allowed."""
 
+    resources: ContainerResources | None = Field(None, description="What it asks for; the plugin adds the GPUs.")
     name: str = Field(min_length=1, max_length=63, description="Name of the container.")
 
 
@@ -172,133 +183,3 @@ class RunStatus(Part):
     earliestStart: Time | None = Field(None, description="When it is promised to start.")
     pendingReservation: Name | None = Field(None, description="Reservation it waits for.")
     leases: RunLeases | None = Field(None, description="Its open leases.")
-
-
-def group_gpus(spec: Json) -> int:
-    """The group of a malleable run defaults to its step; a fixed run without groups is one group."""
-    step = value(spec, "malleable.stepGPUs", spec["resources"]["totalGPUs"])
-    return int(value(spec, "locality.groupGPUs", step))
-
-
-def _steps_from_min(spec: Json) -> bool:
-    malleable = spec.get("malleable")
-    if malleable is None:
-        return True
-    low, high, step = malleable["minTotalGPUs"], malleable["maxTotalGPUs"], malleable["stepGPUs"]
-    total = spec["resources"]["totalGPUs"]
-    widths = (total, malleable.get("desiredTotalGPUs", total), high)
-    return all(low <= width <= high and (width - low) % step == 0 for width in widths)
-
-
-def _frozen(spec: Json, old: Json) -> bool:
-    return _less_changeable(spec) == _less_changeable(old)
-
-
-def _less_changeable(spec: Json) -> Json:
-    kept = {key: part for key, part in spec.items() if key not in ("funding", "canceled")}
-    if "malleable" in kept:
-        kept["malleable"] = {key: part for key, part in kept["malleable"].items() if key != "desiredTotalGPUs"}
-    return kept
-
-
-_GROUP_CEL = "self.?locality.?groupGPUs.orValue(self.?malleable.?stepGPUs.orValue(self.resources.totalGPUs))"
-_DESIRED_CEL = "self.malleable.?desiredTotalGPUs.orValue(self.resources.totalGPUs)"
-_FROZEN = ("resources", "template", "sparesPerGroup", "opportunistic")
-_FROZEN_IF_ANY = ("owner", "locality", "duration", "runtime")
-
-
-def _same_if_any(name: str) -> str:
-    """`self.?x == oldSelf.?x` says the same, but CEL's estimator takes its cost for unbounded."""
-    return f"has(self.{name}) == has(oldSelf.{name}) && (!has(self.{name}) || self.{name} == oldSelf.{name})"
-
-
-RULES: Rules = (
-    Rule(
-        at="",
-        message="the name of a run must have at most 40 characters",
-        cel=f"self.metadata.name.size() <= {NAME_MAX}",
-        holds=lambda run: len(value(run, "metadata.name", "")) <= NAME_MAX,
-    ),
-    Rule(
-        at="spec",
-        message="resources.gpusPerPod must divide resources.totalGPUs",
-        cel="self.resources.totalGPUs % self.resources.gpusPerPod == 0",
-        holds=lambda spec: spec["resources"]["totalGPUs"] % spec["resources"]["gpusPerPod"] == 0,
-    ),
-    Rule(
-        at="spec",
-        message="resources.gpusPerPod must divide locality.groupGPUs (of a malleable run by default its stepGPUs)",
-        cel=f"{_GROUP_CEL} % self.resources.gpusPerPod == 0",
-        holds=lambda spec: group_gpus(spec) % spec["resources"]["gpusPerPod"] == 0,
-    ),
-    Rule(
-        at="spec",
-        message="locality.groupGPUs (of a malleable run by default its stepGPUs) must divide resources.totalGPUs",
-        cel=f"self.resources.totalGPUs % {_GROUP_CEL} == 0",
-        holds=lambda spec: spec["resources"]["totalGPUs"] % group_gpus(spec) == 0,
-    ),
-    Rule(
-        at="spec",
-        message="locality.groupGPUs must divide malleable.stepGPUs",
-        cel=f"!has(self.malleable) || self.malleable.stepGPUs % {_GROUP_CEL} == 0",
-        holds=lambda spec: value(spec, "malleable.stepGPUs", 0) % group_gpus(spec) == 0,
-    ),
-    Rule(
-        at="spec",
-        message="totalGPUs, desiredTotalGPUs and maxTotalGPUs must be minTotalGPUs plus whole steps up to maxTotalGPUs",
-        cel=(
-            f"!has(self.malleable) || [self.resources.totalGPUs, {_DESIRED_CEL}, self.malleable.maxTotalGPUs].all(w,"
-            " w >= self.malleable.minTotalGPUs && w <= self.malleable.maxTotalGPUs"
-            " && (w - self.malleable.minTotalGPUs) % self.malleable.stepGPUs == 0)"
-        ),
-        holds=_steps_from_min,
-    ),
-    Rule(
-        at="spec",
-        message="duration must be longer than nothing",
-        cel="!has(self.duration) || duration(self.duration) > duration('0s')",
-        holds=lambda spec: times.duration(spec.get("duration", "1s")) > 0,
-    ),
-    Rule(
-        at="spec.template.spec",
-        message="nodeName must not be set: the planner chooses the node",
-        cel="!has(self.nodeName)",
-        holds=lambda pod: "nodeName" not in pod,
-    ),
-    Rule(
-        at="spec.template.spec",
-        message="schedulerName must not be set: the plugin binds the pods itself",
-        cel="!has(self.schedulerName)",
-        holds=lambda pod: "schedulerName" not in pod,
-    ),
-    Rule(
-        at="spec.template.spec",
-        message="restartPolicy must be Never or OnFailure",
-        cel="!has(self.restartPolicy) || self.restartPolicy in ['Never', 'OnFailure']",
-        holds=lambda pod: pod.get("restartPolicy", "Never") in ("Never", "OnFailure"),
-    ),
-    Transition(
-        at="spec",
-        message="only malleable.desiredTotalGPUs, funding and canceled may change after a run was created",
-        cel=" && ".join(
-            (
-                *(f"self.{name} == oldSelf.{name}" for name in _FROZEN),
-                *(_same_if_any(name) for name in _FROZEN_IF_ANY),
-                "has(self.malleable) == has(oldSelf.malleable)",
-                *(
-                    f"(!has(self.malleable) || self.malleable.{name} == oldSelf.malleable.{name})"
-                    for name in ("minTotalGPUs", "maxTotalGPUs", "stepGPUs")
-                ),
-            )
-        ),
-        holds=_frozen,
-    ),
-    Transition(
-        at="spec",
-        message="canceled must not be taken back",
-        cel="!oldSelf.?canceled.orValue(false) || self.?canceled.orValue(false)",
-        holds=lambda spec, old: not old.get("canceled", False) or bool(spec.get("canceled", False)),
-    ),
-)
-
-__all__ = ["NAME_MAX", "RULES", "RunSpec", "RunStatus", "group_gpus"]
