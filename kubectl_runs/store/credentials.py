@@ -68,12 +68,9 @@ class Credentials:
         )
 
     def refresh(self) -> bool:
-        """Fetch again after a refusal; false when there is nothing that could be newer."""
-        if not (self._access.exec_plugin or self._access.token_file):
-            return False
-        before = self._proof
+        """Forget what was refused; false when nothing newer can be had."""
         self._proof = None
-        return self._current() != before
+        return bool(self._access.exec_plugin or self._access.token_file)
 
     def _current(self) -> Proof:
         proof = self._proof

@@ -243,7 +243,8 @@ def _by_library(merged: Merged, context: str, choice: Choice) -> Access:
     except Exception as error:  # the library raises whatever its providers raise
         raise ConfigError(f"context {context!r}: {error}") from error
     entry = merged.contexts[context]
-    token = str(settings.get_api_key_with_prefix("authorization") or "")
+    # Version 37 of the client calls it BearerToken, older ones authorization.
+    token = str(settings.get_api_key_with_prefix("BearerToken", alias="authorization") or "")
     return Access(
         server=str(settings.host),
         context=context,
