@@ -19,7 +19,7 @@ from kubectl_runs.store.access import ConfigError
 from kubectl_runs.store.cluster import ClusterStore
 from kubectl_runs.store.protocol import Create, Forbidden, List, Unauthorized, Unavailable
 from kubectl_runs.wire.kinds import NAMESPACE, POD, Kind
-from tests.controlplane import fleet
+from tests.controlplane import binaries, fleet
 from tests.controlplane.plane import ControlPlane
 
 REVIEW = Kind("SelfSubjectReview", "selfsubjectreviews", "authentication.k8s.io/v1", namespaced=False)
@@ -251,30 +251,13 @@ def test_bad_token_is_unauthorized(files: Files) -> None:
 
 
 def test_server_that_another_authority_signed_is_not_trusted(files: Files, tmp_path: Path) -> None:
-    with ControlPlaneStandIn(files) as wrong_ca:
-        path = files.simple({"token": "token-of-admin"}, **{"certificate-authority": str(wrong_ca)})
-        with pytest.raises(Unavailable) as refused:
-            whoami(open_cluster(kubeconfig=str(path)))
+    subprocess.run([binaries.find("pki"), "init", tmp_path], check=True)
+    path = files.simple({"token": "token-of-admin"}, **{"certificate-authority": str(tmp_path / "ca.crt")})
+    with pytest.raises(Unavailable) as refused:
+        whoami(open_cluster(kubeconfig=str(path)))
     assert "not trusted" in refused.value.message
     path = files.simple({"token": "token-of-admin"}, **{"insecure-skip-tls-verify": True})
     assert whoami(open_cluster(kubeconfig=str(path)))[0] == "admin"
-
-
-class ControlPlaneStandIn:
-    """Another certificate authority, made by the same tool."""
-
-    def __init__(self, files: Files) -> None:
-        self._folder = files.folder / "other"
-
-    def __enter__(self) -> Path:
-        from tests.controlplane import binaries
-
-        self._folder.mkdir()
-        subprocess.run([binaries.find("pki"), "init", self._folder], check=True)
-        return self._folder / "ca.crt"
-
-    def __exit__(self, *_: object) -> None:
-        pass
 
 
 def test_name_of_the_certificate_may_be_given_apart(files: Files) -> None:
