@@ -30,7 +30,7 @@ from kubectl_runs.store.protocol import (
 from kubectl_runs.wire import encode
 from kubectl_runs.wire.kinds import LEASE, POD
 from planner.fold import closed_keys, open_leases
-from planner.model import Closed, Closure, Ended, Entry, EntryKind, Lease, Opened
+from planner.model import Closed, Closure, Ended, Entry, Lease, Opened
 
 # A pod of a failed node, or of a run that is over, is given its own grace; a cut one gets time to save (section 4).
 NO_TIME_TO_SAVE = (Closure.CANCELED, Closure.FAIL, Closure.COMPLETED)
@@ -138,10 +138,9 @@ def _bind(entry: Entry, reading: Reading, ended: set[str]) -> Steps[list[Unfinis
     namespace = entry.run.namespace if entry.run else ""
     pods = reading.objects.get(POD, {})
     wanted: dict[str, Opened] = {}
-    occupied = _occupied(entry, reading)
     for open_ in entry.opens:
         # A lease that was ended meanwhile starts nothing any more: its pod is stopped by the entry that ended it.
-        if open_.pod is not None and f"{namespace}/{open_.lease}" not in ended and open_.node not in occupied:
+        if open_.pod is not None and f"{namespace}/{open_.lease}" not in ended:
             wanted[open_.pod.name] = open_
     missing = [open_ for open_ in wanted.values() if not _is_bound(pods, namespace, open_, entry.seq <= reading.seen)]
     binds = [
@@ -152,23 +151,13 @@ def _bind(entry: Entry, reading: Reading, ended: set[str]) -> Steps[list[Unfinis
     outcomes = yield from all_of(binds)
     unsure = [index for index, outcome in enumerate(outcomes) if isinstance(outcome, StoreError)]
     looks = yield from all_of([Get(kind=POD, namespace=namespace, name=binds[index].pod) for index in unsure])
-    problems: list[Unfinished] = [(f"node {node} is still in use by what the swap ends", None) for node in occupied]
+    problems: list[Unfinished] = []
     for index, look in zip(unsure, looks, strict=True):
         outcome = outcomes[index]
         assert isinstance(outcome, StoreError)
         if not _bound_or_gone(binds[index], look):
             problems.append((f"pod {namespace}/{binds[index].pod} is neither bound nor gone", outcome))
     return problems
-
-
-def _occupied(entry: Entry, reading: Reading) -> list[str]:
-    """S2: nodes where a swap has to wait for the pods of fillers that it ends: two pods never share a GPU."""
-    if entry.kind is not EntryKind.SWAP:
-        return []
-    held = open_leases(reading.snapshot)
-    ending = [held[key] for key in _keys(entry.ends) if key in held]
-    nodes = {open_.node for open_ in entry.opens}
-    return sorted({lease.node for lease in ending if lease.pod is not None} & nodes)
 
 
 def _is_bound(pods: Mapping[str, Object], namespace: str, open_: Opened, seen: bool) -> bool:

@@ -58,6 +58,7 @@ def settle_run(reading: Reading, run: Run, means: Means) -> Steps[Settled]:
             if swapped is None:
                 break
             rolled[swapped.seq] = swapped
+            ended += (f"{run.key}: {todo.swap.message}",)
             continue
         if todo.draft is None:
             break
@@ -73,7 +74,7 @@ def settle_run(reading: Reading, run: Run, means: Means) -> Steps[Settled]:
         closed += tuple(f"{close.namespace}/{close.lease}" for close in todo.draft.closes)
         yield from _tell(reading, run, outcome.entry, means)
     yield from _stop_again(reading)
-    yield from _conclude(reading, run, rolled)
+    yield from _conclude(reading, run, rolled, bound_since(reading, rolled))
     return Settled(reading=reading, life=life(reading.snapshot, run), ended=ended, closed=closed)
 
 
@@ -109,7 +110,7 @@ def _todo(reading: Reading, run: Run, lived: Life) -> _Todo:
         return _Todo(draft=left.draft, swap=plan)
     # S3: of a fixed run all others are ended; a malleable one gives up the groups that were hit.
     trace = tuple(encode.trace(plan.trace))
-    return _Todo(draft=Draft(kind=EntryKind.END, run=ref, ends=ends_of_plan(plan), trace=trace))
+    return _Todo(draft=Draft(kind=EntryKind.END, run=ref, ends=ends_of_plan(plan.ends), trace=trace))
 
 
 def _closes(ref: RunRef, gone: Sequence[Gone], reading: Reading) -> _Todo:
@@ -123,12 +124,18 @@ def _stop_again(reading: Reading) -> Steps[None]:
             yield from stop(entry, reading)
 
 
-def _conclude(reading: Reading, run: Run, rolled: dict[int, Rolled]) -> Steps[None]:
+def bound_since(reading: Reading, rolled: dict[int, Rolled]) -> frozenset[str]:
+    """Pods that this command has bound since it read them."""
+    done = [entry for entry in reading.snapshot.entries if entry.seq in rolled and not rolled[entry.seq].refused]
+    return frozenset(open_.pod.uid for entry in done for open_ in entry.opens if open_.pod is not None)
+
+
+def _conclude(reading: Reading, run: Run, rolled: dict[int, Rolled], bound: frozenset[str]) -> Steps[None]:
     """Status, the promise of a run that is over, the finalizer of one that is being deleted, and base."""
     run_object = reading.object(RUN, run.key)
     lived = life(reading.snapshot, run)
     if run_object is not None and run_object["metadata"].get("uid") == run.uid:
-        yield from write_status(reading, run_object, run)
+        yield from write_status(reading, run_object, run, bound)
         if lived.over:
             promise = next((made for made in reading.snapshot.reservations if made.run_uid == run.uid), None)
             if promise is not None and promise.open:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from kubectl_runs.commit.append import Appended, append
 from kubectl_runs.commit.closing import Gone, first_ends
-from kubectl_runs.commit.draft import Draft
+from kubectl_runs.commit.draft import Draft, run_ref
 from kubectl_runs.commit.life import Life
 from kubectl_runs.commit.prepare import Prepared, delete_pods, prepare
 from kubectl_runs.commit.roll_forward import Rolled, roll_forward
@@ -20,10 +20,11 @@ from kubectl_runs.commit.steps import Means, Steps, attempt
 from kubectl_runs.read import Reading
 from kubectl_runs.store.protocol import MayI, Object, Reply
 from kubectl_runs.wire import decode, encode
-from kubectl_runs.wire.kinds import LEDGER_ENTRY, RUN
+from kubectl_runs.wire.kinds import BUDGET, LEDGER_ENTRY, RUN
 from kubectl_runs.wire.pods import Rank
-from planner.model import Closure, Ended, EntryKind, Lease, Opened, Opening, Role, Run, RunRef
-from planner.swap import Move, RescuePlan, lost_leases, rescue
+from planner.fold import open_leases
+from planner.model import Closure, Ended, EntryKind, Lease, Opened, Opening, Role, Run
+from planner.swap import Ending, Move, RescuePlan, lost_leases, rescue
 from planner.world import World
 
 _RANK = re.compile(r".*-(\d+)")
@@ -41,11 +42,19 @@ def rescue_plan(reading: Reading, run: Run, gone: Sequence[Gone]) -> RescuePlan 
     return rescue(world, run, lost) if lost else None
 
 
-def ends_of_plan(plan: RescuePlan) -> tuple[Ended, ...]:
+def ends_of_plan(endings: Sequence[Ending]) -> tuple[Ended, ...]:
     return tuple(
         Ended(namespace=ending.lease.namespace, lease=ending.lease.name, reason=str(ending.reason))
-        for ending in plan.ends
+        for ending in endings
     )
+
+
+def _in_use(reading: Reading, plan: RescuePlan) -> bool:
+    """Whether fillers that were told to go still hold GPUs of a spare: two pods never share one."""
+    ended = first_ends(reading)
+    nodes = {move.node for move in plan.moves}
+    held = open_leases(reading.snapshot).values()
+    return any(lease.node in nodes and lease.role is Role.FILLER and lease.key in ended for lease in held)
 
 
 def may_resolve() -> Steps[bool]:
@@ -57,18 +66,24 @@ def may_resolve() -> Steps[bool]:
 def swap(
     reading: Reading, run: Run, lived: Life, plan: RescuePlan, means: Means
 ) -> Steps[tuple[Reading, Rolled | None]]:
-    """S2: prepare the pods that take the lost ranks, append, roll forward. Never rebased: overtaken, it is given up."""
+    """S2 in two entries: fillers on the spares end first; once they are gone the pods move.
+
+    Never rebased: overtaken, it is given up and planned again by the next pass.
+    """
     run_object = reading.object(RUN, run.key)
-    if run_object is None:
+    if run_object is None or _in_use(reading, plan):
         return reading, None
-    prepared = yield from _prepare(reading, run_object, lived, plan.moves, means)
-    draft = Draft(
-        kind=EntryKind.SWAP,
-        run=RunRef(namespace=run.namespace, name=run.name, uid=run.uid, attempt=lived.attempt),
-        trace=tuple(encode.trace(plan.trace)),
-        opens=tuple(open_ for move in plan.moves for open_ in _opens(move, prepared)),
-        ends=ends_of_plan(plan),
-    )
+    prepared = Prepared(namespace=run.namespace, nonce=means.nonce())
+    draft = Draft(kind=EntryKind.SWAP, run=run_ref(run, lived.attempt), trace=tuple(encode.trace(plan.trace)))
+    fillers = [ending for ending in plan.ends if ending.reason is Closure.RECLAIMED_BY_SPARE]
+    if fillers:
+        draft = replace(draft, ends=ends_of_plan(fillers))
+    else:
+        prepared = yield from _prepare(reading, run_object, lived, plan.moves, means)
+        opens = tuple(open_ for move in plan.moves for open_ in _opens(move, prepared))
+        names = sorted({open_.payer.budget for open_ in opens})
+        records = tuple(encode.budget_record(reading.objects[BUDGET][name]) for name in names)
+        draft = replace(draft, opens=opens, ends=ends_of_plan(plan.ends), budgets=records)
     outcome = yield from append(draft, reading, means)
     if not isinstance(outcome, Appended):
         yield from delete_pods(run.namespace, prepared.pods)
