@@ -21,8 +21,9 @@ TESTS = sorted((ROOT / "tests").rglob("*.py"))
 CODE = [*PLANNER, *PLUGIN, *TESTS, *sorted((ROOT / "bench").rglob("*.py"))]
 
 FILE_LINES_MAX = 350
+TEST_FILE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 60
-LONGER_FILES: dict[str, int] = {}
+LONGER_FILES = {"planner/model.py": 659}  # every word of the design, and nothing else
 LONGER_FUNCTIONS: dict[str, int] = {}
 
 # Section 5 of the design: every rule stands in a comment or docstring of the code that obeys it, and in a test.
@@ -204,9 +205,13 @@ def prose_of(path: Path) -> str:
 
 def test_files_are_short() -> None:
     lines = {name_of(path): len(path.read_text().splitlines()) for path in CODE}
-    long = {name: count for name, count in lines.items() if count > max(FILE_LINES_MAX, LONGER_FILES.get(name, 0))}
-    assert long == {}
-    assert [name for name in LONGER_FILES if lines.get(name, 0) <= FILE_LINES_MAX] == [], "no longer needed"
+    allowed = {name: max(lines_max(name), LONGER_FILES.get(name, 0)) for name in lines}
+    assert {name: count for name, count in lines.items() if count > allowed[name]} == {}
+    assert [name for name in LONGER_FILES if lines.get(name, 0) <= lines_max(name)] == [], "no longer needed"
+
+
+def lines_max(name: str) -> int:
+    return TEST_FILE_LINES_MAX if name.startswith("tests/") else FILE_LINES_MAX
 
 
 def test_functions_are_short() -> None:
