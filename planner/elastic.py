@@ -156,6 +156,11 @@ def _step(world: World, run: Run, width: int, target: int) -> Decision:
     )
 
 
+def desired_for(malleable: Malleable, to: int) -> int:
+    """E1: the desired width that follows a shrink: the widest legal one, min plus whole steps, that is not above."""
+    return malleable.gpus_min + max(0, to - malleable.gpus_min) // malleable.gpus_step * malleable.gpus_step
+
+
 def next_width(malleable: Malleable, width: int) -> int:
     """The smallest step-aligned width above: a run that lost groups (R2, S3) first fills up its step."""
     steps = max(0, width - malleable.gpus_min) // malleable.gpus_step + (width >= malleable.gpus_min)

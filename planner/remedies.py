@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from planner import forecast
 from planner.admit import Fit, Refusal, fit
-from planner.elastic import HeldGroup, held_groups, leaving
+from planner.elastic import HeldGroup, desired_for, held_groups, leaving
 from planner.family import admits
 from planner.instants import go_duration, rfc3339, starts
 from planner.model import Confidence, Decision, FundingClass, Remedy, Run, Verdict
@@ -100,27 +100,26 @@ class _Desk:
         """GPUs of width that another run would have to give, group by group in the order they leave (E1)."""
         assert other.malleable is not None
         groups = leaving(held_groups(self._world, other))
-        width, going = sum(group.width for group in groups), list[HeldGroup]()
-        for group in groups:
-            if width - group.width < other.malleable.gpus_min:
-                break
-            going.append(group)
-            width -= group.width
-        fewest = self._fewest(going)
-        return None if fewest is None else sum(group.width for group in going[:fewest])
+        width, legal = sum(group.width for group in groups), list[tuple[int, int]]()
+        given = 0
+        for count, group in enumerate(groups, 1):
+            given += group.width
+            if desired_for(other.malleable, width - given) == width - given:
+                legal.append((count, given))
+        return self._least(groups, legal)
 
-    def _fewest(self, going: list[HeldGroup]) -> int | None:
-        """How many of the groups must leave; more room never hurts, so it is found by halves."""
-        if not going or not self._fits_without(going):
+    def _least(self, groups: tuple[HeldGroup, ...], legal: list[tuple[int, int]]) -> int | None:
+        """The least that must be given; more room never hurts, so it is found by halves."""
+        if not legal or not self._fits_without(groups[: legal[-1][0]]):
             return None
-        low, high = 1, len(going)
+        low, high = 0, len(legal) - 1
         while low < high:
             middle = (low + high) // 2
-            if self._fits_without(going[:middle]):
+            if self._fits_without(groups[: legal[middle][0]]):
                 high = middle
             else:
                 low = middle + 1
-        return low
+        return legal[low][1]
 
     def _fits_without(self, groups: Iterable[HeldGroup]) -> bool:
         gone = [lease.key for group in groups for lease in group.leases]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from planner.candidates import Candidate
@@ -52,8 +52,10 @@ class Taking:
     def take_sized(self, candidates: Sequence[Candidate]) -> None:
         """R2 (1) and (2): the smallest that is enough alone, else the largest, asked again after each take."""
         waiting = sorted(candidates, key=lambda candidate: (candidate.gpus, candidate.key))
+        gains = {candidate.key: self._goal.gain_max(candidate) for candidate in waiting}
+        gain_most = max(gains.values(), default=0)
         while waiting and not self.reached():
-            chosen = next((index for index, candidate in enumerate(waiting) if self._enough(candidate)), None)
+            chosen = self._first_enough(waiting, gains) if gain_most >= self._goal.lacks() else None
             if chosen is None:
                 chosen = bisect_left(waiting, waiting[-1].gpus, key=lambda candidate: candidate.gpus)
             self._take(waiting.pop(chosen))
@@ -104,10 +106,10 @@ class Taking:
         self._freed.subtract(lease.key for lease in candidate.leases)
         self._goal.unfree([lease for lease in candidate.leases if not self._freed[lease.key]])
 
-    def _enough(self, candidate: Candidate) -> bool:
-        if self._goal.gain_max(candidate) < self._goal.lacks():
-            return False
-        self._free(candidate)
-        enough = self.reached()
-        self._unfree(candidate)
-        return enough
+    def _first_enough(self, waiting: Sequence[Candidate], gains: Mapping[str, int]) -> int | None:
+        """The place of the first that is enough alone; most are ruled out by what they could add at the very most."""
+        lacks = self._goal.lacks()
+        for place, candidate in enumerate(waiting):
+            if gains[candidate.key] >= lacks and self.would_reach((candidate,)):
+                return place
+        return None

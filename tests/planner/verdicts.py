@@ -51,10 +51,6 @@ def cuts(decision: Decision) -> list[str]:
     ]
 
 
-def remedies(decision: Decision) -> list[str]:
-    return [remedy.message for remedy in decision.remedies]
-
-
 def domains(decision: Decision) -> list[str]:
     return [group.domain.fabric for group in decision.groups]
 
