@@ -137,7 +137,7 @@ class World:
         return ((lease, self.index.ends_at(lease)) for lease in leases)
 
     def _closed(self, ended: list[tuple[Lease, int | None, int]], now: int) -> World:
-        keys = {lease.key for lease, _, _ in ended}
+        keys = dict.fromkeys(lease.key for lease, _, _ in ended)
         if not keys:
             books = self.books.closed((), now)
             return World(self.index, now, self.leases, books, self.fleet)
