@@ -16,7 +16,7 @@ from planner.draw import ALGORITHM
 from planner.ending import ending_leases
 from planner.ground import Ground
 from planner.lottery import Drawn, attested, example, frozen_for, standing_freezes
-from planner.model import Closure, Cut, Domain, Entry, Freeze, Lease, Lottery, Reservation, Run, Step
+from planner.model import Closure, Cut, Domain, Entry, Freeze, Lease, Lottery, Reservation, Role, Run, Step
 from planner.piece import Layout, Piece, layout
 from planner.promise import promised
 from planner.shape import PlacedGroup, Placement
@@ -46,6 +46,8 @@ def make_room(
     `start` is the promised start of a reservation that is still to be made; `freezes` are Freeze entries that are no
     longer among the snapshot's.
     """
+    if stage_max == 1 and not any(lease.role is Role.FILLER for lease in world.leases.values()):
+        return None
     subject = promised(world, run) or _promise_to_be(run, world.now if start is None else start)
     return _Resolver(world, run, subject, (*world.snapshot.entries, *freezes), stage_max).resolve()
 
@@ -103,6 +105,8 @@ class _Resolver:
 
     def _try(self, world: World, plan: Layout, piece: Piece, domain: Domain) -> Trial | None:
         ground = Ground(world, self._run, plan.shape, piece, domain, self._placed)
+        if not ground.could_hold():
+            return None
         staged = self._holdings.staged(self._by_domain.get(domain, ()), self._gone, self._run.key)
         held = self._lotteries.get(domain)
         frozen = held.drawn if held else self._frozen(domain)

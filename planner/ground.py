@@ -50,6 +50,11 @@ class Ground:
         """Pods that certainly find no place; spares are left out of this bound, since they may lie elsewhere (P4)."""
         return self._piece.pods - self._count
 
+    def could_hold(self) -> bool:
+        """Whether the piece could find room here if every lease ended; where it could not, nobody need be asked."""
+        size = self._shape.gpus_per_pod
+        return sum(gpus // size for gpus in self._base.values()) >= self._piece.pods
+
     def gain_max(self, candidate: Candidate) -> int:
         """Pods that a candidate could make room for: those it gives whole, and one more on each node it leaves."""
         by_node: dict[str, int] = {}
@@ -71,8 +76,8 @@ class Ground:
         return missing(self._room(), self.domain, self._shape, self._piece)
 
     def _room(self) -> Room:
-        world = self._world.without(self._freed)
-        room = world.room(self._run, only=None if self._shape.spares else self.domain)
+        only = None if self._shape.spares else self.domain
+        room = self._world.room_without(self._freed.values(), self._run, only)
         return less(room, self._placed, self._shape.gpus_per_pod)
 
     def _recount(self, lease: Lease, sign: int) -> None:

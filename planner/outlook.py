@@ -29,18 +29,31 @@ class Outlook:
                 self._use[name] = world.fleet.use[name].copy()
             self._pods[domain] = sum(self._holds(name) for name in island.free)
 
-    def end(self, leases: Iterable[Lease]) -> None:
-        """These leases are over."""
+    def end(self, leases: Iterable[Lease], sign: int = 1) -> None:
+        """These leases are over; with sign -1 they are not after all."""
         for lease in leases:
-            use, domain = (
-                self._use.get(lease.node),
-                self._nodes[lease.node].domain if lease.node in self._nodes else None,
-            )
-            if use is None or domain is None:
+            use, node = self._use.get(lease.node), self._nodes.get(lease.node)
+            if use is None or node is None or node.domain is None:
                 continue
             before = self._holds(lease.node)
-            use.hold(lease.role, -lease.gpus)
-            self._pods[domain] += self._holds(lease.node) - before
+            use.hold(lease.role, -sign * lease.gpus)
+            self._pods[node.domain] += self._holds(lease.node) - before
+
+    def could_hold_without(self, leases: Iterable[Lease]) -> bool:
+        """Whether it could once these are over too."""
+        gone = tuple(leases)
+        self.end(gone)
+        could = self.could_hold()
+        self.end(gone, sign=-1)
+        return could
+
+    def gpus_most(self) -> int:
+        """The most that the run's own shape could be given, in whole groups."""
+        shape, counts = self._shape, self._pods.values()
+        unit = shape.group_pods or 1
+        whole = [count // unit * unit for count in counts]
+        pods = sum(whole) if shape.spread else max(whole, default=0)
+        return pods * shape.gpus_per_pod
 
     def could_hold(self) -> bool:
         """P2: whether the groups could lie in the domains, by pods alone."""

@@ -14,11 +14,14 @@ from planner.admit import Fit, Refusal, fit
 from planner.elastic import HeldGroup, desired_for, held_groups, leaving
 from planner.family import admits
 from planner.instants import go_duration, rfc3339, starts
-from planner.model import Confidence, Decision, FundingClass, Remedy, Run, Verdict
+from planner.model import Confidence, Decision, FundingClass, Reason, Remedy, Run, Verdict
+from planner.outlook import Outlook
 from planner.shape import group_gpus
 from planner.world import World
 
 OTHERS_MAX = 16  # runs that are tried for shrinking, and owners that are tried as sponsors
+PLACEMENT = (Reason.NO_CAPACITY, Reason.NO_TOPOLOGY, Reason.NO_SPARE_NODE)
+HOURS = (Reason.GPU_HOUR_CAP, Reason.AGGREGATE_CAP, Reason.LENDING_CAP)
 SPANS = tuple(hours * 3600 for hours in (24, 12, 8, 4, 2, 1))
 
 
@@ -41,6 +44,8 @@ class _Desk:
 
     def __init__(self, world: World, run: Run, decision: Decision) -> None:
         self._world, self._run, self._decision = world, run, decision
+        self._outlook = Outlook(world, run)
+        self._lacks_place = decision.reason in PLACEMENT
 
     def found(self) -> Iterator[Remedy]:
         for kind in (
@@ -64,7 +69,8 @@ class _Desk:
         if run.malleable is not None:
             return None
         unit = group_gpus(run) or run.gpus_per_pod
-        low, high = 0, (run.gpus_total - 1) // unit  # less needs less: the answer is found by halves
+        # Less needs less: the answer is found by halves, below what the fleet could give at all.
+        low, high = 0, min(run.gpus_total - 1, self._outlook.gpus_most()) // unit
         while low < high:
             middle = (low + high + 1) // 2
             if isinstance(fit(self._world, replace(run, gpus_total=middle * unit)), Fit):
@@ -122,11 +128,15 @@ class _Desk:
         return legal[low][1]
 
     def _fits_without(self, groups: Iterable[HeldGroup]) -> bool:
-        gone = [lease.key for group in groups for lease in group.leases]
-        return isinstance(fit(self._world.without(gone), self._run), Fit)
+        gone = [lease for group in groups for lease in group.leases]
+        if not self._outlook.could_hold_without(gone):
+            return False
+        return isinstance(fit(self._world.without(lease.key for lease in gone), self._run), Fit)
 
     def _add_sponsor(self) -> Remedy | None:
         """The first owner by name, not named yet, whose lending admits the run and whose help is enough."""
+        if self._lacks_place:
+            return None
         funding, tree = self._run.funding, self._world.tree
         lenders = [
             owner
@@ -148,7 +158,7 @@ class _Desk:
 
     def _allow_borrow(self) -> Remedy | None:
         funding = self._run.funding
-        if funding.allow_borrow or not funding.sponsors:
+        if self._lacks_place or funding.allow_borrow or not funding.sponsors:
             return None
         better = self._try(replace(self._run, funding=replace(funding, allow_borrow=True)))
         if better is None:
@@ -158,7 +168,7 @@ class _Desk:
 
     def _raise_borrow_limit(self) -> Remedy | None:
         funding = self._run.funding
-        if funding.borrow_gpus_max is None or not funding.allow_borrow:
+        if self._lacks_place or funding.borrow_gpus_max is None or not funding.allow_borrow:
             return None
         better = self._try(replace(self._run, funding=replace(funding, borrow_gpus_max=None)))
         if better is None:
@@ -170,7 +180,7 @@ class _Desk:
         return self._remedy("RaiseBorrowLimit", f"raise maxBorrowGPUs to {gpus}", command, better.start_at)
 
     def _allow_spread(self) -> Remedy | None:
-        if self._run.cross_group_spread:
+        if self._run.cross_group_spread or not self._lacks_place:
             return None
         better = self._try(replace(self._run, cross_group_spread=True))
         if better is None:
@@ -186,17 +196,21 @@ class _Desk:
         return self._remedy("DropSpares", "go without spares", "plan --spares 0", better.start_at)
 
     def _set_duration(self) -> Remedy | None:
-        """The longest of the spans worth trying with which it starts now: before a promise begins, or a round one."""
-        now, held = self._world.now, self._run.duration
-        promises = {made.earliest_start - now for made in self._world.reservations if made.earliest_start is not None}
-        spans = sorted(
-            {span for span in (*promises, *SPANS) if span > 0 and (held is None or span < held)}, reverse=True
-        )
-        for span in spans[:OTHERS_MAX]:
+        """The longest span worth trying with which it starts now: one that ends before a promise, or a round one."""
+        for span in self._spans()[:OTHERS_MAX]:
             if isinstance(fit(self._world, replace(self._run, duration=span)), Fit):
                 words = go_duration(span)
-                return self._remedy("SetDuration", f"set a duration of {words}", f"plan --duration {words}", now)
+                command = f"plan --duration {words}"
+                return self._remedy("SetDuration", f"set a duration of {words}", command, self._world.now)
         return None
+
+    def _spans(self) -> list[int]:
+        """Promises end a gap that shorter work could use (F3); GPU-hours pay for shorter work (C2)."""
+        starts_at = (made.earliest_start for made in self._world.reservations if made.run_key != self._run.key)
+        gaps = {start - self._world.now for start in starts_at if start is not None}
+        spans = gaps | set(SPANS) if self._decision.reason in HOURS else gaps
+        most = self._run.duration
+        return sorted((span for span in spans if span > 0 and (most is None or span < most)), reverse=True)
 
     def _wait(self) -> Remedy | None:
         """Where the forecast is exact, waiting is a remedy that was tried: the forecast itself."""

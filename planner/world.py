@@ -107,9 +107,16 @@ class World:
 
     def room(self, run: Run, only: Domain | None = None) -> Room:
         """What the run may use of the fleet now, or of one domain of it (P1, F3)."""
+        return self.fleet.room(run, self.view(run), only)
+
+    def room_without(self, leases: Iterable[Lease], run: Run, only: Domain | None = None) -> Room:
+        """The same as if those leases were closed: where only room is asked for, the books need no copy."""
+        return self.fleet.without(leases, self.index.pods()).room(run, self.view(run), only)
+
+    def view(self, run: Run) -> View:
+        """The fleet as the run sees it: holds before its horizon count, its own do not (F3)."""
         reach = horizon(self.now, self.ahead(run), run.opportunistic)
-        view = View(now=self.now, horizon=reach, own=self.index.node_holds.get(run.key, {}))
-        return self.fleet.room(run, view, only)
+        return View(now=self.now, horizon=reach, own=self.index.node_holds.get(run.key, {}))
 
     def empty_room(self, run: Run) -> Room:
         """F1 (a): what the run could use of the empty fleet."""
