@@ -89,6 +89,11 @@ class ControlPlane:
     def server(self) -> str:
         return f"https://127.0.0.1:{self.port}"
 
+    @property
+    def etcd_url(self) -> str:
+        """Where the server keeps its objects; benchmarks fill it directly."""
+        return self._etcd_url
+
     def client(self, user: str = "admin") -> Client:
         """A client of our own for this user; one for all, it keeps a connection for each thread."""
         if (self.port, user) not in self._clients:
