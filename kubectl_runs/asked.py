@@ -96,6 +96,8 @@ def _from_file(session: Session, file: str, change: Change, verb: str) -> AskedR
     try:
         run = decode.run(changed(obj, change), snapshot.namespace_owners)
     except WireError as wrong:
+        if change != Change():
+            raise RunsError(f"with that change {wrong.path}: {wrong.problem}") from None
         raise manifest.located(document, wrong) from None
     command = f"{verb} -f {shlex.quote(file)}"
     return AskedRun(run=run, object=obj, snapshot=snapshot, command=command, exists=known is not None)

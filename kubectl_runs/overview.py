@@ -128,7 +128,9 @@ def _reason(phase: str, spec: Json, status: Json, own: Sequence[Lease], waiting:
         return waiting.reason or waiting.state
     if phase == "Running":
         return "Canceling" if spec.get("canceled") is True else ""
-    if phase in ("Failed", "Completed"):
+    if phase == "Completed":
+        return ""
+    if phase == "Failed":
         if spec.get("canceled") is True:
             return "Canceled"
         return _condition(status, phase) or next((lease.closure or "" for lease in reversed(own)), "").partition("(")[0]

@@ -9,6 +9,8 @@ import typer
 from kubectl_runs import errors
 from kubectl_runs.asked import Change, asked_run
 from kubectl_runs.flags import with_session
+from kubectl_runs.session import instant
+from kubectl_runs.wire.times import rfc3339
 
 if TYPE_CHECKING:
     from kubectl_runs.asked import AskedRun
@@ -62,27 +64,28 @@ def command(
         duration=duration,
     )
     asked = asked_run(session, name=run, file=file, change=change)
-    decision = decide(session, asked, at=at)
-    show(session, decision, asked.command)
+    then = None if at is None else instant(at, "--at")
+    decision = decide(session, asked, at=then)
+    show(session, decision, asked.command, at=then)
+    if decision.verdict == "start" and change == Change() and at is None:
+        session.hint(f"kubectl runs {asked.command.replace('plan', 'submit', 1)}")
     return exit_of(decision, exit_code=exit_code)
 
 
-def decide(session: Session, asked: AskedRun, *, at: str | None = None) -> Decision:
+def decide(session: Session, asked: AskedRun, *, at: int | None = None) -> Decision:
     """The planner's answer, now or as the world is expected to be at a later time."""
-    from kubectl_runs.session import instant
     from planner.plan import plan_in
     from planner.world import World
 
     world = World.of(asked.snapshot, session.now)
     if at is not None:
-        then = instant(at, "--at")
-        if then < session.now:
-            raise errors.UsageError(f"--at {at} is in the past")
-        world = world.at(then)
+        if at < session.now:
+            raise errors.UsageError(f"--at {rfc3339(at)} is in the past, it is {rfc3339(session.now)}")
+        world = world.at(at)
     return plan_in(world, asked.run)
 
 
-def show(session: Session, decision: Decision, asked: str) -> None:
+def show(session: Session, decision: Decision, asked: str, *, at: int | None = None) -> None:
     """Prints a decision: JSON as in section 8, or for people."""
     from kubectl_runs.render.plan import Asked, render
     from kubectl_runs.wire.decision import decision_json
@@ -91,7 +94,7 @@ def show(session: Session, decision: Decision, asked: str) -> None:
     if session.format == "name":
         session.out(f"{answer['decision']}")
     elif not session.data(answer):
-        session.out(render(answer, Asked(command=asked, now=session.now, verbose=session.verbose > 0)))
+        session.out(render(answer, Asked(command=asked, now=session.now, at=at, verbose=session.verbose > 0)))
 
 
 def exit_of(decision: Decision, *, exit_code: bool) -> int:

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from kubectl_runs.text import clean, plural, span, table
-from kubectl_runs.wire.times import instant
+from kubectl_runs.wire.times import instant, rfc3339
 
 Json = dict[str, Any]
 
+TELLING = ("asked", "took", "placed", "unplaced", "passed")
 MARK_NEW, MARK_CHANGED, MARK_GONE = "+", "~", "-"
 CUT_WORDS = {
     "EndFiller": ("ends", "filler"),
@@ -27,28 +28,29 @@ class Asked:
 
     command: str  # "plan -f train.yaml"
     now: int
+    at: int | None = None  # `--at`: the time it is planned for, if not now
     verbose: bool = False
 
 
 def render(answer: Json, request: Asked) -> str:
     """The whole screen."""
-    parts = [headline(answer, request.now), *_why(answer), groups(answer), payers(answer), cuts(answer)]
-    parts += [lottery(answer), remedies(answer, request)]
-    if request.verbose:
-        parts.append(steps(answer["trace"]))
+    parts = [headline(answer, request.now, request.at)]
+    parts += [steps(answer["trace"])] if request.verbose else [why(answer)]
+    parts += [missing(answer), groups(answer), payers(answer), cuts(answer), lottery(answer), remedies(answer, request)]
     parts.append(f"{summary(answer)} Nothing was changed.\n")
     return "\n".join(part for part in parts if part)
 
 
-def headline(answer: Json, now: int) -> str:
+def headline(answer: Json, now: int, at: int | None = None) -> str:
     """The answer in one line."""
     run = clean(answer["run"] or "the budget")
+    when = "now" if at is None else f"at {rfc3339(at)}"
     match answer["decision"]:
         case "start":
-            line = f"{run} would start now with {plural(answer['width'], 'GPU')}"
+            line = f"{run} would start {when} with {plural(answer['width'], 'GPU')}"
             line += f" after {plural(len(answer['cuts']), 'cut')}." if answer["cuts"] else "."
         case "reserve":
-            line = f"{run} would not start now ({answer['reason']}). {promise(answer, now)}"
+            line = f"{run} would not start {when} ({answer['reason']}). {promise(answer, now)}"
         case "refuse":
             line = f"{run} cannot start: {answer['reason']}."
         case "cut":
@@ -73,19 +75,23 @@ def promise(answer: Json, now: int) -> str:
     return f"Earliest start {when}."
 
 
-def _why(answer: Json) -> Iterator[str]:
-    if answer["decision"] != "start":
-        told = asked(answer["trace"])
-        yield told or (f"  {clean(answer['message'])}\n" if answer["message"] else "")
-    if answer["deficitGPUs"]:
-        yield f"  missing   {plural(answer['deficitGPUs'], 'GPU')} that no node has free now\n"
+def why(answer: Json) -> str:
+    """Who was asked and what stopped them, unless it simply starts."""
+    if answer["decision"] == "start":
+        return ""
+    return asked(answer["trace"]) or (f"  {clean(answer['message'])}\n" if answer["message"] else "")
+
+
+def missing(answer: Json) -> str:
+    deficit = answer["deficitGPUs"]
+    return f"  missing   {plural(deficit, 'GPU')} that no node has free now\n" if deficit else ""
 
 
 def asked(trace: Sequence[Json]) -> str:
     """Who was asked to pay and which domains could not hold it, with the numbers; a repeated step is shown once."""
     rows: list[tuple[object, ...]] = []
     for step in _domains_whole(trace):
-        if step["act"] not in ("asked", "took", "placed", "unplaced", "passed") or step["rule"][0] not in "CP":
+        if step["act"] not in TELLING or step["rule"][0] not in "CP" or "need" not in step:
             continue
         note = f"({step['note']})" if step.get("note") else ""
         why = " ".join(filter(None, (str(step.get("reason") or ""), note)))

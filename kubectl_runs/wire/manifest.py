@@ -60,10 +60,13 @@ def _items(whole: Document) -> Iterator[Document]:
         raise whole.error(("items",), "items: must be a list")
     for index, item in enumerate(items):
         here: Place = ("items", index)
-        marks = {path[2:]: mark for path, mark in whole.marks.items() if path[:2] == here}
+        marks, keys = (
+            {path[2:]: mark for path, mark in places.items() if path[:2] == here}
+            for places in (whole.marks, whole.keys)
+        )
         if not isinstance(item, dict):
             raise whole.error(here, "must be an object with apiVersion and kind")
-        yield Document(value=item, file=whole.file, text=whole.text, marks=marks)
+        yield Document(value=item, file=whole.file, text=whole.text, marks=marks, keys=keys)
 
 
 def kind_of(document: Document) -> Kind:

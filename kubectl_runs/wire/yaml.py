@@ -36,9 +36,12 @@ class Document:
     file: str
     text: str = field(repr=False)
     marks: dict[Place, Mark] = field(default_factory=dict, repr=False)
+    keys: dict[Place, Mark] = field(default_factory=dict, repr=False)  # where the key of a value stands
 
     def error(self, path: Place, problem: str) -> ManifestError:
         """The complaint about the value at a path; where that is missing, about the nearest thing around it."""
+        if path in self.keys and "unknown field" in problem:
+            return complaint(self.file, self.text, self.keys[path], problem)
         while path and path not in self.marks:
             path = path[:-1]
         return complaint(self.file, self.text, self.marks.get(path, (0, 0)), problem)
@@ -83,15 +86,16 @@ class _Builder:
         self.file = file
         self.keep = marks
         self.marks: dict[Place, Mark] = {}
+        self.keys: dict[Place, Mark] = {}
         self.events: Iterator[Any] = iter(())
 
     def documents(self) -> Iterator[Document]:
         for event in self.events:
             if type(event).__name__ == "DocumentStartEvent":
-                self.marks = {}
+                self.marks, self.keys = {}, {}
                 value = self.value(next(self.events), ())
                 if value is not None:
-                    yield Document(value=value, file=self.file, text=self.text, marks=self.marks)
+                    yield Document(value=value, file=self.file, text=self.text, marks=self.marks, keys=self.keys)
 
     def value(self, event: Any, path: Place) -> Any:
         if self.keep:
@@ -115,6 +119,8 @@ class _Builder:
             key = self.key(event)
             if key in found:
                 raise self.refuse(event, f"duplicate key {key}")
+            if self.keep:
+                self.keys[(*path, key)] = (event.start_mark.line, event.start_mark.column)
             found[key] = self.value(next(self.events), (*path, key))
         return found
 

@@ -61,7 +61,7 @@ def test_manifest_that_is_right_is_read(tmp_path: Path) -> None:
     [
         ("totalGPUs: 24", "totalGPUs: 2x4", "train.yaml:10:16: spec.resources.totalGPUs: must be a whole number, not '2x4'", "totalGPUs: 2x4"),
         ("totalGPUs: 24", "totalGPUs: 26", "train.yaml:11:17: spec.resources.gpusPerPod: 4 does not divide totalGPUs 26", "gpusPerPod: 4"),
-        ("gpusPerPod: 4", "gpuPerPod: 4", "train.yaml:11:16: spec.resources.gpuPerPod: unknown field, did you mean gpusPerPod", "gpuPerPod: 4"),
+        ("gpusPerPod: 4", "gpuPerPod: 4", "train.yaml:11:5: spec.resources.gpuPerPod: unknown field, did you mean gpusPerPod", "gpuPerPod: 4"),
         ("fabric.domain: d1", "fabric.domain: 1", "train.yaml:14:22: spec.locality.selector.fabric.domain: must be a text, not 1", "fabric.domain: 1"),
         ("duration: 4h", "duration: *d", "train.yaml:15:13: aliases are refused (*d)", "duration: *d"),
         ("duration: 4h", "duration: !!str 4h", "train.yaml:15:13: tags are refused (tag:yaml.org,2002:str)", "!!str 4h"),
@@ -71,7 +71,7 @@ def test_manifest_that_is_right_is_read(tmp_path: Path) -> None:
         ("kind: Run", "kind: Budget", "train.yaml:2:7: kind: a Run (rq.davidlangworthy.io/v1) is wanted, not a Budget", "Budget"),
         ("io/v1", "io/v2", "train.yaml:1:13: apiVersion: must be rq.davidlangworthy.io/v1 for a Run", "io/v2"),
         ("  name: train\n", "", "train.yaml:4:3: metadata.name: is required", "namespace: rai"),
-        ("spec:\n  owner", "spek: {}\nspec:\n  owner", "train.yaml:6:7: spek: unknown field, did you mean spec", "spek"),
+        ("spec:\n  owner", "spek: {}\nspec:\n  owner", "train.yaml:6:1: spek: unknown field, did you mean spec", "spek"),
         ("    spec:\n", "    spec:\n      nodeName: n1\n", "train.yaml:18:17: spec.template.spec.nodeName: nodeName is set by the plugin", "nodeName"),
         ("    spec:\n", "    spec:\n      restartPolicy: Always\n", "train.yaml:18:22: spec.template.spec.restartPolicy: Always is refused", "Always"),
         ("duration: 4h", "duration: [4h", "train.yaml:16:11: not YAML:", "template:"),
