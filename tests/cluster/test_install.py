@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator
 
@@ -12,6 +13,7 @@ from kubectl_runs.wire.crds import files
 from tests.controlplane import fleet
 from tests.controlplane.client import Object
 from tests.controlplane.plane import ControlPlane
+from tests.docs_examples import matches, parse
 
 RBAC = "rbac.authorization.k8s.io/v1"
 POLICIES = "admissionregistration.k8s.io/v1/validatingadmissionpolicies"
@@ -135,3 +137,18 @@ def test_install_prints_a_line_for_each_object(plane: ControlPlane, first: tuple
     assert len(lines) == SHIPPED + 1
     assert lines[-1] == "ledger/base unchanged (dry run)"
     assert last == f"{SHIPPED + 1} unchanged (dry run)"
+
+
+def test_page_about_installing_shows_what_comes_out(fresh_control_plane: Callable[..., ControlPlane]) -> None:
+    """The page's examples need a cluster, so they run here and not with the other pages."""
+    page = parse(fleet.ROOT / "docs" / "user-guide" / "install.md")
+    assert len(page.examples) >= 7
+    with fresh_control_plane(kwok=False, install=False) as plane:
+        for example in page.examples:
+            words = shlex.split(example.command)
+            assert words[0] == "kubectl"
+            if words[1] == "runs":
+                printed = fleet.run_cli(plane, *words[2:], user="admin").ok().stdout
+            else:
+                printed = plane.kubectl(*words[1:]).stdout
+            assert matches(example.expected, printed.splitlines()), f"$ {example.command}\n{printed}"
