@@ -123,13 +123,18 @@ def fail_node(
       kubectl runs sandbox fail-node d1-n3
       kubectl runs sandbox fail-node d1-n3 --how removed
     """
-    from kubectl_runs.errors import UsageError
+    from kubectl_runs.errors import NotFoundError, UsageError
     from kubectl_runs.render.sandbox import node_failed
+    from kubectl_runs.store.protocol import NotFound
     from kubectl_runs.store.sandbox import controls
 
     if how not in list(controls.Failure):
         raise UsageError(f"--how {how}: allowed are {', '.join(controls.Failure)}")
-    lost = controls.fail_node(_store(session), node, controls.Failure(how))
+    store = _store(session)
+    try:
+        lost = controls.fail_node(store, node, controls.Failure(how))
+    except NotFound:
+        raise NotFoundError(f"no node {node} in the sandbox", hint=_nodes(store)) from None
     if not session.data({"node": node, "how": how, "pods": lost}):
         session.out(node_failed(node, how, lost))
     if lost and how != controls.Failure.NOT_READY:
@@ -149,13 +154,19 @@ def complete(
       kubectl runs sandbox complete train
       kubectl runs sandbox complete train --fail
     """
+    from kubectl_runs.errors import NotFoundError
     from kubectl_runs.render.sandbox import completed
+    from kubectl_runs.store.protocol import NotFound
     from kubectl_runs.store.sandbox import controls
 
     store = _store(session)
     namespace, name = session.key(run) if "/" in run or session.flags.namespace else (store.namespace, run)
     phase = "Failed" if fail else "Succeeded"
-    ended = controls.complete(store, namespace, name, phase)
+    try:
+        ended = controls.complete(store, namespace, name, phase)
+    except NotFound:
+        message = f"run {name} not found in namespace {namespace}"
+        raise NotFoundError(message, hint="kubectl runs list -A --sandbox") from None
     if not session.data({"run": f"{namespace}/{name}", "phase": phase, "pods": ended}):
         session.out(completed(namespace, name, phase, ended))
     session.hint(f"kubectl runs settle -n {namespace}")
@@ -174,6 +185,14 @@ def _recipe(fleet: list[str] | None, at: str | None) -> World:
     except ValueError as error:
         raise UsageError(f"--fleet: {error}") from None
     return replace(recipe, begins_at=instant(at, "--at")) if at else recipe
+
+
+def _nodes(store: SandboxStore) -> str:
+    from kubectl_runs.store.protocol import List
+    from kubectl_runs.wire.kinds import NODE
+
+    names = [item["metadata"]["name"] for item in store.perform(List(kind=NODE)).items]
+    return f"its nodes are {names[0]} to {names[-1]}" if names else "it has no nodes"
 
 
 def _file(session: Session) -> str:

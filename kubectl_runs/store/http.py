@@ -208,6 +208,8 @@ def _lines(sock: socket.socket, response: HTTPResponse) -> Iterator[bytes]:
     try:
         while line := response.readline():
             yield line
+        if response.length:
+            raise NoAnswer("the answer is shorter than announced")
     except (OSError, HTTPException, ValueError) as error:
         raise NoAnswer(describe(error)) from error
     finally:

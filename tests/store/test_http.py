@@ -291,6 +291,37 @@ def test_proxy_that_refuses_means_that_nothing_was_sent(server: Server) -> None:
     assert "407" in refused.value.message
 
 
+def test_logs_are_read_line_by_line(server: Server) -> None:
+    server.script = [Say(body="first\r\nsecond\nünïcode \udcff".encode("utf-8", "surrogateescape"))]
+    lines = list(server.store().logs("a", "p", container="main", follow=True, tail=5))
+    assert lines == ["first", "second", "ünïcode \ufffd"]
+    target = server.asked[0][1]
+    assert target.startswith("/api/v1/namespaces/a/pods/p/log?")
+    assert all(part in target for part in ("container=main", "follow=true", "tailLines=5"))
+
+
+def test_logs_that_break_off_say_so(server: Server) -> None:
+    server.script = [HALF]
+    with pytest.raises(Unavailable):
+        list(server.store().logs("a", "p"))
+
+
+def test_event_of_an_error_ends_a_watch_with_its_type(server: Server) -> None:
+    event = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}}
+    server.script = [Say(body=json.dumps(event).encode() + b"\n")]
+    with pytest.raises(Gone):
+        list(server.store().watch(POD, "a", resource_version="7", seconds=5))
+    assert "resourceVersion=7" in server.asked[0][1]
+
+
+def test_watch_gives_up_when_nobody_answers(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    server.script = [failure(503)] * 50
+    with pytest.raises(Unavailable):
+        list(server.store().watch(POD, "a", resource_version="7", seconds=60))
+    assert len(server.asked) < 50
+
+
 def test_many_requests_share_few_connections(server: Server) -> None:
     server.script = [Say() for _ in range(200)]
     outcomes = server.store().perform_all([GET] * 200)

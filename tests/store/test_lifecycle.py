@@ -107,7 +107,14 @@ def test_pod_on_a_failed_node_stays_until_it_is_deleted(store: SandboxStore, how
     store.advance(3600)
     assert look(store)["status"]["phase"] == "Running"
     store.perform(Delete(kind=POD, name="p", namespace="rai"))
-    store.advance(60)
+    assert is_gone(store)
+
+
+@pytest.mark.parametrize("how", [controls.Failure.OUT_OF_SERVICE, controls.Failure.REMOVED])
+def test_terminating_pod_is_collected_when_its_node_fails(store: SandboxStore, how: controls.Failure) -> None:
+    start(store, pod())
+    store.perform(Delete(kind=POD, name="p", namespace="rai"))
+    controls.fail_node(store, "d1-n1", how)
     assert is_gone(store)
 
 

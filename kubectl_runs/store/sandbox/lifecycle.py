@@ -57,7 +57,7 @@ def started(tx: Transaction, pod: Object) -> Object:
     if not pod["spec"].get("nodeName") or pod["status"]["phase"] != "Pending":
         return pod
     conditions = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": rfc3339(tx.now)}]
-    if node is None or not _healthy(node):
+    if not _healthy(node):
         return {**pod, "status": {"phase": "Pending", "conditions": conditions}}
     conditions.append({"type": "Ready", "status": "True", "lastTransitionTime": rfc3339(tx.now)})
     containers = [
@@ -95,7 +95,7 @@ def delete(tx: Transaction, kind: Kind, value: Object, grace_seconds: int | None
     """Begin the end of an object: at once where nothing holds it, else marked."""
     if kind == NAMESPACE:
         return _delete_namespace(tx, value)
-    grace = _grace(value, grace_seconds) if kind == POD else 0
+    grace = _grace(tx, value, grace_seconds) if kind == POD else 0
     marked = objects.doomed(tx, value, grace)
     if grace == 0 and not value["metadata"].get("finalizers"):
         return gone(tx, marked)
@@ -122,9 +122,12 @@ def released(tx: Transaction, kind: Kind, value: Object) -> bool:
 
 def node_changed(tx: Transaction, name: str) -> None:
     """After a node failed or went: the pod collector takes terminating pods that no kubelet will end."""
+    if not _failed(tx.get(NODE.name, "", name)):
+        return
     for pod in tx.all(POD.name):
-        if pod["spec"].get("nodeName") == name and "deletionTimestamp" in pod["metadata"]:
-            tx.schedule(pod, max(tx.now, instant(pod["metadata"]["deletionTimestamp"])))
+        leaving = "deletionTimestamp" in pod["metadata"] and not pod["metadata"].get("finalizers")
+        if leaving and pod["spec"].get("nodeName") == name:
+            gone(tx, pod)
 
 
 def _due(pod: Object) -> int | None:
@@ -152,16 +155,17 @@ def _fall_due(tx: Transaction, pod: Object) -> None:
     node = tx.get(NODE.name, "", pod["spec"].get("nodeName") or "")
     if "deletionTimestamp" in pod["metadata"]:
         # A kubelet ends it; on a node known to have failed the pod collector does. Otherwise nobody can tell (S1).
-        if (node is None or _healthy(node) or _failed(node)) and not pod["metadata"].get("finalizers"):
+        if (_healthy(node) or _failed(node)) and not pod["metadata"].get("finalizers"):
             gone(tx, pod)
-    elif node is not None and _healthy(node):
+    elif _healthy(node):
         _, phase, reason = min(_ends(pod))
         keep(tx, ended(tx, pod, phase, reason))
 
 
-def _grace(pod: Object, asked_seconds: int | None) -> int:
-    """Nothing runs in a pod that is not bound or has ended: it needs no grace."""
-    if not pod["spec"].get("nodeName") or pod["status"]["phase"] in ENDED:
+def _grace(tx: Transaction, pod: Object, asked_seconds: int | None) -> int:
+    """Nothing runs in a pod that is not bound, has ended or was on a node that failed: it needs no grace."""
+    name = pod["spec"].get("nodeName")
+    if not name or pod["status"]["phase"] in ENDED or _failed(tx.get(NODE.name, "", name)):
         return 0
     if asked_seconds is not None:
         return asked_seconds
@@ -201,11 +205,12 @@ def _alive(tx: Transaction, owner: Object, namespace: str) -> bool:
     return value is not None and value["metadata"]["uid"] == owner.get("uid")
 
 
-def _healthy(node: Object) -> bool:
-    conditions = (node.get("status") or {}).get("conditions") or ()
+def _healthy(node: Object | None) -> bool:
+    conditions = ((node or {}).get("status") or {}).get("conditions") or ()
     return not _failed(node) and all(item["status"] == "True" for item in conditions if item["type"] == "Ready")
 
 
-def _failed(node: Object) -> bool:
-    """S1: only the out-of-service taint (or the Node's absence) says that a node failed."""
-    return any(taint.get("key") == OUT_OF_SERVICE for taint in (node.get("spec") or {}).get("taints") or ())
+def _failed(node: Object | None) -> bool:
+    """S1: only the out-of-service taint or the Node's absence says that a node failed."""
+    taints = (node.get("spec") or {}).get("taints") or () if node else ()
+    return node is None or any(taint.get("key") == OUT_OF_SERVICE for taint in taints)
