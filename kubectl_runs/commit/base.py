@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from kubectl_runs.commit.roll_forward import Rolled, ended_keys
+from kubectl_runs.commit.roll_forward import Rolled, ended_keys, still_open
 from kubectl_runs.commit.steps import Steps, attempt
 from kubectl_runs.read import Reading
 from kubectl_runs.store.protocol import (
@@ -81,12 +81,12 @@ def is_unfinished(entry: Entry, reading: Reading, rolled: Mapping[int, Rolled]) 
     """6.8: whether anything an entry decided may still be unwritten, by what was just done or else by the reading."""
     if entry.void:
         return False
-    if entry.seq in rolled:
+    if entry.seq in rolled and not (entry.ends and not entry.closes):
         return bool(rolled[entry.seq].unfinished)
-    return any(_unwritten(entry, reading))
+    return any(_unwritten(entry, reading, rolled))
 
 
-def _unwritten(entry: Entry, reading: Reading) -> Iterable[bool]:
+def _unwritten(entry: Entry, reading: Reading, rolled: Mapping[int, Rolled]) -> Iterable[bool]:
     """A lease or Reservation unwritten, a pod neither bound nor gone, a close unwritten, a lease in `ends` open."""
     leases = reading.objects.get(LEASE, {})
     held = open_leases(reading.snapshot)
@@ -104,8 +104,9 @@ def _unwritten(entry: Entry, reading: Reading) -> Iterable[bool]:
         lease = leases.get(f"{close.namespace}/{close.lease}")
         closed = lease is not None and (lease.get("status") or {}).get("closed") is True
         yield not closed and not reading.terminating(close.namespace)
+    still = still_open(reading, [seq for seq, done in rolled.items() if not done.unfinished]) if entry.ends else set()
     for end in entry.ends:
-        yield f"{end.namespace}/{end.lease}" in held
+        yield f"{end.namespace}/{end.lease}" in still
     # R4: a frozen order binds its reservation until that has started or is cancelled, so it must stay in sight.
     yield entry.freeze is not None and _still_promised(entry, reading)
     yield _promise_unwritten(entry, reading)

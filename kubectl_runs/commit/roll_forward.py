@@ -6,7 +6,7 @@ deterministic from the entry, so it does not matter who does it, how often, or w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kubectl_runs.commit.steps import Outcome, Steps, all_of
@@ -54,9 +54,9 @@ def roll_forward(entry: Entry, reading: Reading) -> Steps[Rolled]:
     bound = yield from _bind(entry, reading, ended)
     yield from stop(entry, reading)
     closes = yield from _write_closes(entry, reading)
-    held = open_leases(reading.snapshot)
+    still = still_open(reading)
     # 6.8: a lease in `ends` that is still open keeps its entry unfinished.
-    waiting = [f"lease {key} is still held" for key in _keys(entry.ends) if key in held]
+    waiting = [f"lease {key} is still open" for key in _keys(entry.ends) if key in still]
     outcomes = (*leases, *bound, *closes)
     return Rolled(
         seq=entry.seq,
@@ -70,6 +70,18 @@ Unfinished = tuple[str, StoreError | None]
 
 def _keys(parts: Iterable[Ended]) -> list[str]:
     return [f"{part.namespace}/{part.lease}" for part in parts]
+
+
+def still_open(reading: Reading, written: Collection[int] = ()) -> set[str]:
+    """Leases that are held, or closed by an entry alone; `written` are entries whose closes are known to be done."""
+    closing = [
+        f"{close.namespace}/{close.lease}"
+        for entry in reading.snapshot.entries
+        if not entry.void and entry.seq not in written
+        for close in entry.closes
+        if not _shown_closed(close, reading) and not reading.terminating(close.namespace)
+    ]
+    return set(open_leases(reading.snapshot)) | set(closing)
 
 
 def ended_keys(entries: Iterable[Entry]) -> set[str]:
