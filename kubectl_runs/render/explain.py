@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kubectl_runs.history import History
-from kubectl_runs.render.plan import asked
+from kubectl_runs.render.plan import asked, refusal
 from kubectl_runs.render.plan import steps as all_steps
 from kubectl_runs.text import clean, plural, span, table
 from kubectl_runs.wire.times import rfc3339
@@ -161,7 +161,8 @@ def _steps(history: History, verbose: bool) -> Iterable[str]:
         deciding = [entry for entry in deciding if _names(entry, history.about.name)]
     for entry in deciding if verbose else deciding[-1:]:
         trace = [dict(step) for step in entry.trace]
-        shown = all_steps(trace) if verbose else asked(trace)
+        short = refusal if entry.kind is EntryKind.RESERVE else asked
+        shown = all_steps(trace) if verbose else short(trace)
         if shown:
             yield f"  entry {entry.seq} ({entry.kind}), as recorded:\n{shown}"
 

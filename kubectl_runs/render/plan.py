@@ -79,12 +79,18 @@ def why(answer: Json) -> str:
     """Who was asked and what stopped them, unless it simply starts."""
     if answer["decision"] == "start":
         return ""
-    return asked(answer["trace"]) or (f"  {clean(answer['message'])}\n" if answer["message"] else "")
+    return refusal(answer["trace"]) or (f"  {clean(answer['message'])}\n" if answer["message"] else "")
 
 
 def missing(answer: Json) -> str:
     deficit = answer["deficitGPUs"]
     return f"  missing   {plural(deficit, 'GPU')} that no node has free now\n" if deficit else ""
+
+
+def refusal(trace: Sequence[Json]) -> str:
+    """What stopped it now: the steps before the first that places it, which belongs to a later start."""
+    end = next((index for index, step in enumerate(trace) if step["act"] == "placed"), len(trace))
+    return asked(trace[:end])
 
 
 def asked(trace: Sequence[Json]) -> str:
