@@ -230,9 +230,10 @@ class Session:
             prefix = ".".join(filter(None, (kind.name.lower(), group)))
             self.out("".join(f"{prefix}/{text.clean(item['metadata']['name'])}\n" for item in items))
             return True
-        if one and len(items) == 1:
-            return self.data(items[0])
-        return self.data({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": list(items)})
+        shown = [_without_managed_fields(item) for item in items]
+        if one and len(shown) == 1:
+            return self.data(shown[0])
+        return self.data({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": shown})
 
     def table(self, header: Sequence[str], rows: Iterable[Sequence[object]], *, right: Iterable[int] = ()) -> None:
         """A plain table; with no rows kubectl's sentence on stderr."""
@@ -241,6 +242,12 @@ class Session:
             where = f" in {self.scope} namespace" if self.scope else ""
             return self.note(f"No resources found{where}.")
         return self.out(text.table([header, *body], right=right))
+
+
+def _without_managed_fields(item: Object) -> Object:
+    """Bookkeeping of the server's that kubectl does not show either."""
+    metadata = {key: value for key, value in item["metadata"].items() if key != "managedFields"}
+    return {**item, "metadata": metadata}
 
 
 def instant(word: str, flag: str) -> int:

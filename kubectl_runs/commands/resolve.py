@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -80,7 +81,8 @@ def _act(session: Session, reservation: str | None, budget: str | None, *, yes: 
     if decision.cuts and not yes:
         _confirm(session, decision)
     done = drive(steps, session.store)
-    answer = decision_json(done.decision)
+    lottery = done.lottery or done.decision.lottery
+    answer = decision_json(replace(done.decision, cuts=done.yielded or done.decision.cuts, lottery=lottery))
     if not session.data(answer):
         session.out(resolved(answer, [entry.seq for entry in done.cuts], _freed(done.cuts)))
     return exit_of(done.decision)

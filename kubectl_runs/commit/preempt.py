@@ -12,19 +12,20 @@ from dataclasses import dataclass, replace
 from kubectl_runs.commit import events
 from kubectl_runs.commit.append import Appended, Stale, append
 from kubectl_runs.commit.base import advance
+from kubectl_runs.commit.chain import Tip, link
 from kubectl_runs.commit.draft import Draft, run_ref
 from kubectl_runs.commit.life import Life, life
 from kubectl_runs.commit.promise import write_promise
 from kubectl_runs.commit.roll_forward import roll_forward
 from kubectl_runs.commit.settle import settle_run
 from kubectl_runs.commit.start import Begun, begin, budget_records, plan_digest, promise_of
-from kubectl_runs.commit.steps import Means, Steps, Wait
+from kubectl_runs.commit.steps import Means, Steps, Wait, must
 from kubectl_runs.commit.submit import try_pods
 from kubectl_runs.errors import NotFoundError, RunsError
 from kubectl_runs.read import Reading, read
-from kubectl_runs.store.protocol import Forbidden
-from kubectl_runs.wire import encode
-from kubectl_runs.wire.kinds import RUN
+from kubectl_runs.store.protocol import Forbidden, List
+from kubectl_runs.wire import decode, encode
+from kubectl_runs.wire.kinds import BUDGET, LEDGER_ENTRY, RUN
 from planner.fold import open_leases, reservations_by_key
 from planner.model import (
     Closure,
@@ -43,6 +44,7 @@ from planner.model import (
 
 TURNS_MAX = 60
 POLL_SECONDS_FIRST, POLL_SECONDS_MAX = 0.1, 2.0
+NOTHING = Decision(verdict=Verdict.NONE, run=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +54,8 @@ class Resolved:
     decision: Decision
     cuts: tuple[Entry, ...] = ()
     begun: Begun | None = None
+    yielded: tuple[Cut, ...] = ()  # what those Cut entries took, as the planner said it
+    lottery: Lottery | None = None  # the attested one, if there was any
 
     @property
     def started(self) -> bool:
@@ -60,7 +64,7 @@ class Resolved:
 
 def activate(key: str, means: Means, *, wait: bool = True) -> Steps[Resolved]:
     """6.9 for one reservation, by key. The caller has checked that it is due."""
-    made: list[Entry] = []
+    done = Resolved(decision=NOTHING)
     tried = False
     for _ in range(TURNS_MAX):
         reading = yield from read(runs=(key,))  # 6.5: a Reservation is named after its run
@@ -68,21 +72,20 @@ def activate(key: str, means: Means, *, wait: bool = True) -> Steps[Resolved]:
         decision = _activation(reading, promise)
         if decision.verdict is not Verdict.START:
             if not (wait and _ending(reading, promise)):
-                return Resolved(decision=decision, cuts=tuple(made))
+                return replace(done, decision=decision)
             yield from _until_free(_ending(reading, promise), means)
             continue
         if not decision.cuts:
             begun = yield from begin(_run_object(reading, promise), reading, means, _planned(key))
-            return Resolved(decision=begun.decision or decision, cuts=tuple(made), begun=begun)
+            return replace(done, decision=begun.decision or decision, begun=begun)
         if not tried:
             # 6.9: the winner's pods are tried first, so that no quota refuses it after others died.
             yield from _try(reading, promise, decision, means)
             tried = True
         entry = yield from _cut(reading, decision, means, _winner(reading, promise, decision))
-        if entry is not None and entry.kind is EntryKind.CUT:
-            made.append(entry)
-            if not wait:
-                return Resolved(decision=decision, cuts=tuple(made))
+        done = _with(done, entry, decision)
+        if done.cuts and not wait:
+            return done
     raise RunsError(f"reservation {key} was overtaken {TURNS_MAX} times; try again")
 
 
@@ -90,37 +93,69 @@ def tighten(budget: str, envelope: str | None, means: Means, *, wait: bool = Tru
     """R6: Freeze if there is a lottery, Cut, Close; nothing starts."""
     from planner.resolve import tighten as plan
 
-    made: list[Entry] = []
-    first: Decision | None = None
+    done = Resolved(decision=NOTHING)
     for _ in range(TURNS_MAX):
         reading = yield from read()
-        decision = plan(reading.snapshot, budget, envelope, reading.now)
-        first = first or decision
+        frozen = yield from _frozen_before(reading)
+        decision = plan(reading.snapshot, budget, envelope, reading.now, frozen)
         if decision.verdict is not Verdict.CUT:
-            if wait and made:
-                yield from _until_free([key for entry in made for key in _ends(entry)], means)
-            return Resolved(decision=first, cuts=tuple(made))
-        records = budget_records(reading, decision)
-        draft = Draft(kind=EntryKind.CUT, budgets=records, trace=tuple(encode.trace(decision.trace)))
-        entry = yield from _cut(reading, decision, means, draft)
-        if entry is not None and entry.kind is EntryKind.CUT:
-            made.append(entry)
-            first = decision
+            if wait and done.cuts:
+                yield from _until_free([key for entry in done.cuts for key in _ends(entry)], means)
+            return done if done.cuts else replace(done, decision=decision)
+        record = encode.budget_record(reading.objects[BUDGET][budget])
+        draft = Draft(kind=EntryKind.CUT, budgets=(record,), trace=tuple(encode.trace(decision.trace)))
+        entry = yield from _cut(reading, decision, means, draft, frozen)
+        done = _with(done, entry, decision)
     raise RunsError(f"budget {budget} was overtaken {TURNS_MAX} times; try again")
+
+
+def _with(done: Resolved, entry: Entry | None, decision: Decision) -> Resolved:
+    """What was done so far, and this entry of that decision; a Freeze ends nothing yet."""
+    if entry is None or entry.kind is not EntryKind.CUT:
+        return done
+    taken = tuple(cut for cut in decision.cuts if not cut.provisional)
+    return replace(
+        done,
+        decision=decision,
+        cuts=(*done.cuts, entry),
+        yielded=(*done.yielded, *taken),
+        lottery=decision.lottery or done.lottery,
+    )
 
 
 # One entry
 
 
-def _cut(reading: Reading, decision: Decision, means: Means, draft: Draft) -> Steps[Entry | None]:
+def _frozen_before(reading: Reading) -> Steps[tuple[Entry, ...]]:
+    """R4: Freeze entries that base has passed; a budget's order holds as a reservation's does.
+
+    They are found in a list of the entries that are kept, not by anybody's status: whoever dislikes a draw must not
+    be able to make it forgotten. The word of the oldest kept entry for what stood before it is taken.
+    """
+    if not reading.base.seq:
+        return ()
+    listed = (yield from must(List(kind=LEDGER_ENTRY))).items
+    kept = sorted((decode.entry(each) for each in listed), key=lambda entry: entry.seq)
+    passed = [entry for entry in kept if entry.seq <= reading.base.seq]
+    if not passed:
+        return ()
+    _, linked = link(Tip(seq=passed[0].seq - 1, digest=passed[0].prev, time=0), passed)
+    known = {entry.seq for entry in reading.snapshot.entries}
+    return tuple(entry for entry in linked if entry.freeze and not entry.void and entry.seq not in known)
+
+
+def _cut(
+    reading: Reading, decision: Decision, means: Means, draft: Draft, frozen: Sequence[Entry] = ()
+) -> Steps[Entry | None]:
     """The next entry of a decision with cuts: a Freeze while its lottery is provisional, then the Cut."""
     lottery = decision.lottery
     if lottery is not None and lottery.provisional and any(cut.provisional for cut in decision.cuts):
         # R4: conflict set, deficit and scope are frozen before the seed exists.
-        frozen = replace(draft, kind=EntryKind.FREEZE, freeze=lottery.freeze, reserve=None, trace=(), plan="")
-        return (yield from _append(reading, frozen, means))
+        freeze = replace(draft, kind=EntryKind.FREEZE, freeze=lottery.freeze, reserve=None, trace=(), plan="")
+        return (yield from _append(reading, freeze, means))
     ends = ends_of_cuts(decision.cuts, lottery)
-    entry = yield from _append(reading, replace(draft, ends=ends, draw=_draw(reading, lottery)), means)
+    entries = (*reading.snapshot.entries, *frozen)
+    entry = yield from _append(reading, replace(draft, ends=ends, draw=_draw(entries, lottery)), means)
     if entry is not None:
         yield from _tell_losers(reading, entry, means)
     return entry
@@ -174,10 +209,10 @@ def ends_of_cuts(cuts: Sequence[Cut], lottery: Lottery | None) -> tuple[Ended, .
     return tuple(ends)
 
 
-def _draw(reading: Reading, lottery: Lottery | None) -> DrawRecord | None:
+def _draw(entries: Sequence[Entry], lottery: Lottery | None) -> DrawRecord | None:
     if lottery is None or lottery.provisional:
         return None
-    frozen = [entry for entry in reading.snapshot.entries if entry.freeze == lottery.freeze and not entry.void]
+    frozen = [entry for entry in entries if entry.freeze == lottery.freeze and not entry.void]
     return DrawRecord(
         freeze=max(entry.seq for entry in frozen),
         seed=lottery.seed,

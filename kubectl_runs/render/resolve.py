@@ -22,7 +22,8 @@ def resolved(answer: Json, entries: Sequence[int], leases: int) -> str:
     parts = [_headline(answer, leases)]
     if entries:
         numbers = ", ".join(map(str, entries))
-        parts.append(f"  cut in ledger {'entry' if len(entries) == 1 else 'entries'} {numbers}\n")
+        parts += [plan.cuts(answer), plan.lottery(answer)]
+        parts.append(f"  recorded in ledger {'entry' if len(entries) == 1 else 'entries'} {numbers}\n")
     if answer["decision"] == "start":
         parts += [plan.groups(answer), plan.payers(answer)]
     return "\n".join(part for part in parts if part)
