@@ -12,6 +12,7 @@ from kubectl_runs.wire.kinds import BY_NAME
 from kubectl_runs.wire.schema import with_defaults
 from tests.controlplane.client import Object, Refused, path_of, wait_for
 from tests.controlplane.plane import ControlPlane
+from tests.docs_examples import parse
 from tests.wire.samples import Sample, invalid, valid
 
 CRDS = sorted(str(path) for path in (Path(__file__).parents[2] / "crds").glob("*.yaml"))
@@ -131,6 +132,18 @@ def without_description(schema: dict[str, Any], path: str) -> list[str]:
             found.append(f"{path}.{name}")
         found += without_description(part, f"{path}.{name}")
     return found + (without_description(schema["items"], f"{path}[]") if "items" in schema else [])
+
+
+def test_page_about_objects_shows_what_kubectl_says(plane: ControlPlane) -> None:
+    page = parse(Path(__file__).parents[2] / "docs" / "concepts" / "objects.md")
+    manifests = dict(value.split("\n", 1) for word, value in page.steps if word == "file")
+    plane.kubectl("create", "namespace", "rai")
+    for name in ("budget.yaml", "train.yaml"):
+        applied = plane.kubectl("apply", "-f", "-", stdin=manifests[name])
+        assert applied.returncode == 0, applied.stderr
+    (example,) = page.examples
+    odd = plane.kubectl("apply", "-f", "-", stdin=manifests["odd.yaml"])
+    assert odd.stderr.splitlines() == example.expected
 
 
 def test_short_names_and_columns_show_what_matters(plane: ControlPlane) -> None:

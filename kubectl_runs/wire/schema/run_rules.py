@@ -9,9 +9,9 @@ GPU_RESOURCE = "nvidia.com/gpu"
 NAME_MAX = 40  # leaves room for rank and nonce in the names of its pods
 
 
-def group_gpus(spec: Json) -> int:
-    """The group of a malleable run defaults to its step; a fixed run without groups is one group."""
-    step = value(spec, "malleable.stepGPUs", spec["resources"]["totalGPUs"])
+def group_gpus(spec: Json, without: str) -> int:
+    """The group of a malleable run defaults to its step; `without` groups another number serves, which fits anyway."""
+    step = value(spec, "malleable.stepGPUs", spec["resources"][without])
     return int(value(spec, "locality.groupGPUs", step))
 
 
@@ -48,7 +48,8 @@ def _less_changeable(spec: Json) -> Json:
     return kept
 
 
-_GROUP_CEL = "self.?locality.?groupGPUs.orValue(self.?malleable.?stepGPUs.orValue(self.resources.totalGPUs))"
+_GROUP_CEL = "self.?locality.?groupGPUs.orValue(self.?malleable.?stepGPUs.orValue(self.resources.{without}))"
+_GROUP_OR_TOTAL, _GROUP_OR_POD = (_GROUP_CEL.format(without=name) for name in ("totalGPUs", "gpusPerPod"))
 _DESIRED_CEL = "self.malleable.?desiredTotalGPUs.orValue(self.resources.totalGPUs)"
 _GPU_CEL = "nvidia__dot__com__slash__gpu"  # a name that CEL can spell
 _FROZEN = ("resources", "template", "sparesPerGroup", "opportunistic")
@@ -82,20 +83,20 @@ RULES: Rules = (
     Rule(
         at="spec",
         message="resources.gpusPerPod must divide locality.groupGPUs (of a malleable run by default its stepGPUs)",
-        cel=f"{_GROUP_CEL} % self.resources.gpusPerPod == 0",
-        holds=lambda spec: group_gpus(spec) % spec["resources"]["gpusPerPod"] == 0,
+        cel=f"{_GROUP_OR_POD} % self.resources.gpusPerPod == 0",
+        holds=lambda spec: group_gpus(spec, "gpusPerPod") % spec["resources"]["gpusPerPod"] == 0,
     ),
     Rule(
         at="spec",
         message="locality.groupGPUs (of a malleable run by default its stepGPUs) must divide resources.totalGPUs",
-        cel=f"self.resources.totalGPUs % {_GROUP_CEL} == 0",
-        holds=lambda spec: spec["resources"]["totalGPUs"] % group_gpus(spec) == 0,
+        cel=f"self.resources.totalGPUs % {_GROUP_OR_TOTAL} == 0",
+        holds=lambda spec: spec["resources"]["totalGPUs"] % group_gpus(spec, "totalGPUs") == 0,
     ),
     Rule(
         at="spec",
         message="locality.groupGPUs must divide malleable.stepGPUs",
-        cel=f"!has(self.malleable) || self.malleable.stepGPUs % {_GROUP_CEL} == 0",
-        holds=lambda spec: value(spec, "malleable.stepGPUs", 0) % group_gpus(spec) == 0,
+        cel=f"!has(self.malleable) || self.malleable.stepGPUs % {_GROUP_OR_TOTAL} == 0",
+        holds=lambda spec: value(spec, "malleable.stepGPUs", 0) % group_gpus(spec, "totalGPUs") == 0,
     ),
     Rule(
         at="spec",
