@@ -1,7 +1,7 @@
 """What the API server would say to an object, without one: schema, rules and transitions, and its defaults.
 
-Used by the sandbox, by files and before a submit. `validate` answers with values, never raises; an object that it
-passes is accepted by the API server, and one that it refuses is refused there.
+The sandbox stores nothing that this refuses. `validate` answers with values and never raises; an object that it passes
+is accepted by the API server, and one that it refuses is refused there.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from pydantic import BaseModel, ValidationError
 
 from kubectl_runs.wire.schema.catalog import BY_KIND, Resource, schema_of
 from kubectl_runs.wire.schema.parts import NAME_PATTERN
-from kubectl_runs.wire.schema.rules import Json, Rule, Transition, pieces
+from kubectl_runs.wire.schema.rules import Json, Rule, pieces
 
-_READ_LENIENTLY = ("spec.template",)
+_SHOWN_MAX = 60  # characters of a value in a message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,18 +31,14 @@ class Problem:
         return f"{self.path}: {self.message}" if self.path else self.message
 
 
-def validate(kind: str, obj: Json, old: Json | None = None, *, reading: bool = False) -> list[Problem]:
-    """Every problem of an object, and of the change from `old` to it.
-
-    `reading`: it comes from a snapshot file, where metadata, status and a run's template are read leniently.
-    """
+def validate(kind: str, obj: Json, old: Json | None = None) -> list[Problem]:
+    """Every problem of an object, and of the change from `old` to it."""
     resource = BY_KIND[kind]
     obj = with_defaults(kind, obj)
-    problems = [] if reading else _name_problems(obj)
-    problems += _shape_problems(resource, obj, reading)
+    problems = _name_problems(obj) + _shape_problems(resource, obj)
     if problems:
         return problems
-    return _broken_rules(resource, obj, None if old is None else with_defaults(kind, old), reading)
+    return _broken_rules(resource, obj, None if old is None else with_defaults(kind, old))
 
 
 def with_defaults(kind: str, obj: Json) -> Json:
@@ -78,12 +74,10 @@ def _name_problems(obj: Json) -> list[Problem]:
     return [Problem(path="metadata.name", message=f"{name!r} is no name: lower case letters, digits, - and . only")]
 
 
-def _shape_problems(resource: Resource, obj: Json, reading: bool) -> list[Problem]:
+def _shape_problems(resource: Resource, obj: Json) -> list[Problem]:
     problems = _model_problems(resource.spec, obj.get("spec"), "spec")
     if resource.exact:
         problems += [Problem(path=path, message="must not be null") for path in _nulls(obj.get("spec"), "spec")]
-    if reading:
-        return [problem for problem in problems if not problem.path.startswith(_READ_LENIENTLY)]
     if resource.status is not None and "status" in obj:
         problems += _model_problems(resource.status, obj["status"], "status")
     return problems + _duplicates(obj, schema_of(resource.kind.name), "")
@@ -115,7 +109,9 @@ def _problem(root: str, detail: Any) -> Problem:
     message = _WORDING.get(detail["type"], "")
     if not message:
         text = detail["msg"].removeprefix("Value error, ")
-        message = f"{detail['input']!r}: {text[:1].lower()}{text[1:]}"
+        shown = repr(detail["input"])
+        value = shown if len(shown) <= _SHOWN_MAX else shown[:_SHOWN_MAX] + "…"
+        message = f"{value}: {text[:1].lower()}{text[1:]}"
     return Problem(path=_spelled(root, detail["loc"]), message=message)
 
 
@@ -156,15 +152,9 @@ def _shown(item: Any) -> str:
     return ", ".join(map(str, item)) if isinstance(item, tuple) else str(item)
 
 
-def _looks_past_spec(rule: Rule | Transition) -> bool:
-    return not rule.at or rule.at.startswith(_READ_LENIENTLY) or (isinstance(rule, Rule) and rule.lenient)
-
-
-def _broken_rules(resource: Resource, obj: Json, old: Json | None, reading: bool) -> list[Problem]:
+def _broken_rules(resource: Resource, obj: Json, old: Json | None) -> list[Problem]:
     broken = []
     for rule in resource.rules:
-        if reading and _looks_past_spec(rule):
-            continue
         before = dict(pieces(old, rule.at)) if old is not None else {}
         for path, piece in pieces(obj, rule.at):
             holds = (

@@ -1,4 +1,4 @@
-"""A rule over several fields, written once: as CEL for the API server and as Python for files and the sandbox.
+"""A rule over several fields, written once: as CEL for the API server and as Python for the sandbox.
 
 Both say the same; tests apply the same samples to both. A rule decides about one piece of an object, found by its
 path, and is only asked when the piece fits its schema and defaults are in place, as on the API server.
@@ -15,16 +15,12 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """`at` is the piece: empty for the whole object, `spec`, `spec.envelopes[]` for each item of a list.
-
-    `lenient`: it looks at what is read leniently in files, and is not asked there.
-    """
+    """`at` is the piece: empty for the whole object, `spec`, `spec.envelopes[]` for each item of a list."""
 
     at: str
     message: str
     cel: str
     holds: Callable[[Json], bool]
-    lenient: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

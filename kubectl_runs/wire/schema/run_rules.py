@@ -140,7 +140,6 @@ RULES: Rules = (
             f" || ({_gpus_equal('c.resources.limits')} && {_gpus_equal('c.resources.requests')}))"
         ),
         holds=_own_gpus_equal,
-        lenient=True,
     ),
     Rule(
         at="spec.template.spec",
