@@ -36,7 +36,7 @@ def _cluster_door(plane: ControlPlane) -> Iterator[Door]:
         server = f"https://127.0.0.1:{relay.port}"
         return open_cluster(kubeconfig=str(plane.kubeconfig(user or "admin", server=server)))
 
-    door = Door(store=another(""), another=another, cut=relay.cut)
+    door = Door(store=open_cluster(kubeconfig=str(plane.kubeconfig())), another=another, cut=relay.cut)
     door.make_namespace()
     yield door
     relay.close()

@@ -1,7 +1,7 @@
 """One door, two rooms: a store under test, with what a test needs to know of the room behind it.
 
-The cluster is a real API server of its own (these tests move the ledger's floor); its store goes through a relay that
-can cut every connection.
+The cluster is a real API server of its own (these tests move the ledger's floor); further stores of it go through a
+relay that can cut every connection.
 """
 
 from __future__ import annotations
