@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kubectl_runs.errors import RunsError
+from kubectl_runs.store.snapshot import SnapshotStore
 from kubectl_runs.wire import decode
 from kubectl_runs.wire.decode import budgets, entries, leases, runs, shape
 from planner.digest import digest
@@ -266,7 +270,8 @@ def test_lease_read_fast_agrees_with_its_shape(changes: list[tuple[tuple[str, st
 
 
 def entry_object(seq: int = 1, prev: str = NO_DIGEST, **spec: Any) -> Json:
-    made = {"seq": seq, "prev": prev, "nonce": "0" * 32, "readAt": "2026-01-05T12:00:00Z", "kind": "Close", **spec}
+    made = {"seq": seq, "prev": prev, "nonce": "0" * 32, "readAt": "2026-01-05T12:00:00Z", "kind": "End", **spec}
+    made.setdefault("run", {"namespace": "rai", "name": "train", "uid": "u1", "attempt": 1})
     meta = {"name": f"{seq:012d}", "uid": f"e{seq}", "creationTimestamp": "2026-01-05T12:00:01Z"}
     return {"apiVersion": API, "kind": "LedgerEntry", "metadata": meta, "spec": made}
 
@@ -352,3 +357,47 @@ def test_shapes_and_models_know_the_same_fields(kind: str, spec: Json) -> None:
     opaque = {"Lease": {".slice.nodes"}}.get(kind, set())
     modelled = {key for key in schema_keys(schema_of(kind)["properties"]["spec"]) if not key.startswith(".template.")}
     assert known_keys(spec) - opaque == modelled - opaque
+
+
+# What the API server refuses, a file must not smuggle in
+
+SAMPLES = Path(__file__).parents[2] / "crds" / "samples"
+# Status and templates are read leniently (section 8): `submit` and the server look at those.
+LENIENT = (
+    "status.",
+    "spec.template",
+    "nodeName",
+    "schedulerName",
+    "restartPolicy",
+    "a container's",
+    "only one container",
+)
+
+
+def samples(folder: str) -> list[Any]:
+    return [pytest.param(path, id=path.stem) for path in sorted((SAMPLES / folder).glob("*.yaml"))]
+
+
+def concerns_a_file(path: Path) -> bool:
+    """Not about a change from one object to the next, nor about what is read leniently."""
+    text = path.read_text()
+    refused = text.partition("\n")[0].removeprefix("# refused: ")
+    return len(list(yaml.safe_load_all(text))) == 1 and not refused.startswith(LENIENT)
+
+
+def in_a_file(objects: list[Json]) -> SnapshotStore:
+    owner = {"rq.davidlangworthy.io/owner": "org:ai:rai"}
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default", "annotations": owner}}
+    return SnapshotStore("file", [namespace, *objects], now=0)
+
+
+@pytest.mark.parametrize("path", samples("valid"))
+def test_sample_that_the_server_accepts_is_read_from_a_file(path: Path) -> None:
+    in_a_file(list(yaml.safe_load_all(path.read_text()))[-1:])
+
+
+@pytest.mark.parametrize("path", [sample for sample in samples("invalid") if concerns_a_file(sample.values[0])])
+def test_sample_that_the_server_refuses_is_refused_in_a_file(path: Path) -> None:
+    objects = list(yaml.safe_load_all(path.read_text()))
+    with pytest.raises(RunsError):
+        in_a_file(objects)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kubectl_runs.wire import times
-from kubectl_runs.wire.decode.shape import COUNT, Wrong, instant, match, one_of, text
+from kubectl_runs.wire.decode.shape import COUNT, Wrong, instant, match, one_of, owner, text
 from planner.model import AggregateCap, Budget, Envelope, Lending, Selector
 
 Json = dict[str, Any]
@@ -25,8 +25,9 @@ ENVELOPE = {
     "lending?": LENDING,
 }
 CAP = {"name": text, "flavor": text, "envelopes": [text], "maxConcurrency?": COUNT, "maxGPUHours?": COUNT}
+ENVELOPES_MAX, CAPS_MAX = 32, 16  # CEL's cost limit (section 4)
 PURSES = {"envelopes?": [ENVELOPE], "aggregateCaps?": [CAP]}
-SPEC = {"owner": text, "parents?": [text], **PURSES}
+SPEC = {"owner": owner, "parents?": [owner], **PURSES}
 
 
 def budget(obj: Json) -> Budget:
@@ -38,15 +39,19 @@ def budget(obj: Json) -> Budget:
     return recorded({**spec, "name": metadata["name"], "generation": metadata.get("generation") or 1}, spec["owner"])
 
 
-def recorded(record: Json, owner: str) -> Budget:
+def recorded(record: Json, held_by: str) -> Budget:
     """A budget as an entry recorded it (section 6), or as it stands now: both are spelled alike."""
     parents = record.get("parents")
     envelopes = tuple(envelope(part) for part in record.get("envelopes") or ())
     caps = tuple(_cap(part) for part in record.get("aggregateCaps") or ())
+    if len(envelopes) > ENVELOPES_MAX:
+        raise Wrong("spec.envelopes", f"must be at most {ENVELOPES_MAX}, not {len(envelopes)}")
+    if len(caps) > CAPS_MAX:
+        raise Wrong("spec.aggregateCaps", f"must be at most {CAPS_MAX}, not {len(caps)}")
     _consistent(envelopes, caps)
     return Budget(
         name=record["name"],
-        owner=owner,
+        owner=held_by,
         parents=None if parents is None else tuple(parents),
         envelopes=envelopes,
         caps=caps,

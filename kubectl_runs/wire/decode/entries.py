@@ -6,14 +6,15 @@ entry before it and is decided where entries are linked.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from kubectl_runs.wire import times
 from kubectl_runs.wire.decode.budgets import PURSES, recorded
 from kubectl_runs.wire.decode.fleet import Topology, lenient_instant
 from kubectl_runs.wire.decode.leases import RESERVATION, promised
-from kubectl_runs.wire.decode.shape import COUNT, SOME, Wrong, anything, instant, match, one_of, text
-from planner.digest import digest
+from kubectl_runs.wire.decode.shape import COUNT, SOME, Wrong, anything, digest, instant, match, one_of, text
+from planner.digest import digest as digest_of
 from planner.model import (
     NO_DIGEST,
     Closed,
@@ -36,6 +37,12 @@ from planner.model import (
 )
 
 Json = dict[str, Any]
+
+
+def _nonce(value: Any) -> None:
+    if type(value) is not str or not re.fullmatch("[0-9a-f]{32}", value):
+        raise ValueError("must be 32 hex digits")
+
 
 OPEN = {
     "lease": text,
@@ -63,8 +70,8 @@ CLOSE = {
 }
 ENTRY = {
     "seq": SOME,
-    "prev": text,
-    "nonce": text,
+    "prev": digest,
+    "nonce": _nonce,
     "readAt": instant,
     "kind": one_of(EntryKind),
     "run?": {"namespace": text, "name": text, "uid": str, "attempt?": SOME},
@@ -84,6 +91,8 @@ ENTRY = {
     },
     "draw?": {"freeze": SOME, "seed": text, "picks?": [text], "givenBack?": [text]},
 }
+BASE_NAME = "base"
+PENDING_MAX = 64
 TOPOLOGY = {
     "region?": text,
     "cluster?": text,
@@ -94,7 +103,7 @@ TOPOLOGY = {
 }
 BASE = {
     "seq": COUNT,
-    "digest?": text,
+    "digest?": digest,
     "time?": instant,
     "floor?": COUNT,
     "floorAt?": instant,
@@ -104,6 +113,37 @@ BASE = {
 }
 
 
+# Which kinds of entry must have a part, and which may (section 6).
+_ALL_BUT_FREEZE_AND_CUT = tuple(kind for kind in EntryKind if kind not in (EntryKind.FREEZE, EntryKind.CUT))
+MUST = {
+    "run": _ALL_BUT_FREEZE_AND_CUT,
+    "opens": (EntryKind.START, EntryKind.GROW),
+    "closes": (EntryKind.CLOSE,),
+    "reserve": (EntryKind.RESERVE,),
+    "freeze": (EntryKind.FREEZE,),
+}
+MAY = {
+    "opens": (EntryKind.START, EntryKind.GROW, EntryKind.SWAP),
+    "ends": (EntryKind.CUT, EntryKind.SWAP, EntryKind.END),
+    "closes": (EntryKind.CLOSE,),
+    "reserve": (EntryKind.RESERVE, EntryKind.CUT),
+    "freeze": (EntryKind.FREEZE,),
+    "draw": (EntryKind.CUT,),
+}
+
+
+def _fits_its_kind(spec: Json) -> None:
+    kind = spec["kind"]
+    for part, kinds in MUST.items():
+        if kind in kinds and not spec.get(part):
+            raise Wrong(f"spec.{part}", f"is required of a {kind}")
+    for part, kinds in MAY.items():
+        if kind not in kinds and spec.get(part):
+            raise Wrong(f"spec.{part}", f"must not stand in a {kind}")
+    if kind == EntryKind.START and not spec["run"].get("attempt"):
+        raise Wrong("spec.run.attempt", "is required of a Start")
+
+
 def entry(obj: Json) -> Entry:
     """An entry; raises `Wrong`. Its time is its own until it is linked to the one before it."""
     spec, metadata = obj.get("spec"), obj["metadata"]
@@ -111,6 +151,7 @@ def entry(obj: Json) -> Entry:
     assert isinstance(spec, dict)
     if metadata["name"] != f"{spec['seq']:012d}":
         raise Wrong("spec.seq", f"{spec['seq']} is not the number in the name {metadata['name']}")
+    _fits_its_kind(spec)
     run = _ref(spec.get("run"))
     return Entry(
         **_stamp(obj, spec),
@@ -144,7 +185,7 @@ def _stamp(obj: Json, spec: Json) -> dict[str, Any]:
     metadata = obj["metadata"]
     created = _created(metadata)
     try:
-        own = digest(obj.get("spec"))
+        own = digest_of(obj.get("spec"))
     except ValueError:
         own = NO_DIGEST
     return {
@@ -239,6 +280,7 @@ def base(obj: Json) -> tuple[LedgerBase, Topology]:
     spec = obj.get("spec")
     match(spec, BASE, "spec")
     assert isinstance(spec, dict)
+    _in_range(obj["metadata"]["name"], spec)
     floor_at, time = spec.get("floorAt"), spec.get("time")
     ledger = LedgerBase(
         seq=spec["seq"],
@@ -257,6 +299,19 @@ def base(obj: Json) -> tuple[LedgerBase, Topology]:
         ),
     )
     return ledger, topology(spec.get("topology") or {})
+
+
+def _in_range(name: str, spec: Json) -> None:
+    """6.8: floor at or below seq, pending between them, each number once and at most 64."""
+    floor, pending = spec.get("floor") or 0, spec.get("pending") or []
+    if name != BASE_NAME:
+        raise Wrong("metadata.name", f"the one Ledger is named {BASE_NAME}")
+    if floor > spec["seq"]:
+        raise Wrong("spec.floor", f"{floor} is above seq {spec['seq']}")
+    if any(not floor < number <= spec["seq"] for number in pending):
+        raise Wrong("spec.pending", f"must be above floor {floor} and at most seq {spec['seq']}")
+    if len(set(pending)) < len(pending) or len(pending) > PENDING_MAX:
+        raise Wrong("spec.pending", f"must be at most {PENDING_MAX} numbers, each once")
 
 
 def topology(part: Json) -> Topology:

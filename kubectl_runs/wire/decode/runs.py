@@ -8,20 +8,20 @@ from typing import Any
 from kubectl_runs.wire import times
 from kubectl_runs.wire.decode.budgets import SELECTOR, selector
 from kubectl_runs.wire.decode.fleet import lenient_instant, needs
-from kubectl_runs.wire.decode.shape import COUNT, SOME, Wrong, anything, duration, match, text
+from kubectl_runs.wire.decode.shape import COUNT, SOME, Wrong, anything, duration, match, owner, text
 from planner.model import Funding, Malleable, Run
 
 Json = dict[str, Any]
 
 NAME_MAX = 40
 SPEC = {
-    "owner?": str,
+    "owner?": owner,
     "resources": {"gpuType": text, "totalGPUs": SOME, "gpusPerPod?": SOME},
     "locality?": {"groupGPUs?": SOME, "allowCrossGroupSpread?": bool, "selector?": SELECTOR},
     "malleable?": {"minTotalGPUs": SOME, "maxTotalGPUs": SOME, "stepGPUs": SOME, "desiredTotalGPUs?": SOME},
     "sparesPerGroup?": COUNT,
     "canceled?": bool,
-    "funding?": {"allowBorrow?": bool, "maxBorrowGPUs?": COUNT, "sponsors?": [text]},
+    "funding?": {"allowBorrow?": bool, "maxBorrowGPUs?": COUNT, "sponsors?": [owner]},
     "duration?": duration,
     "opportunistic?": bool,
     "runtime?": {"checkpoint?": duration, "maxRetries?": COUNT},
@@ -64,15 +64,16 @@ def run(obj: Json, namespace_owners: Mapping[str, str]) -> Run:
         created_at=lenient_instant(metadata.get("creationTimestamp")) or 0,
         deleting=bool(metadata.get("deletionTimestamp")),
     )
+    _sensible(made)
     _divisible(made)
     return made
 
 
 def _owner(spec: Json, namespace: str, namespace_owners: Mapping[str, str]) -> str:
-    owner = spec.get("owner") or namespace_owners.get(namespace)
-    if not owner:
+    named = spec.get("owner") or namespace_owners.get(namespace)
+    if not named:
         raise Wrong("spec.owner", f"is required: namespace {namespace} has no owner")
-    return str(owner)
+    return str(named)
 
 
 def _malleable(spec: Json) -> Malleable | None:
@@ -93,6 +94,13 @@ def _funding(part: Json) -> Funding:
         borrow_gpus_max=part.get("maxBorrowGPUs"),
         sponsors=tuple(part.get("sponsors") or ()),
     )
+
+
+def _sensible(run: Run) -> None:
+    if run.duration == 0:
+        raise Wrong("spec.duration", "must be longer than nothing")
+    if len(set(run.funding.sponsors)) < len(run.funding.sponsors):
+        raise Wrong("spec.funding.sponsors", "names a sponsor twice")
 
 
 def _divisible(run: Run) -> None:

@@ -6,6 +6,7 @@ Unknown keys are refused. A null is the same as an absent key, since the API ser
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from enum import StrEnum
 from typing import Any
@@ -105,6 +106,19 @@ def text(value: Any) -> None:
         raise ValueError(f"must be a text that is not empty, not {_word(value)}")
 
 
+def owner(value: Any) -> None:
+    """A path in the organisation tree, `org:ai:rai`."""
+    text(value)
+    if not _OWNER.fullmatch(value):
+        raise ValueError(f"{value!r} is no owner such as org:ai:rai")
+
+
+def digest(value: Any) -> None:
+    text(value)
+    if not _DIGEST.fullmatch(value):
+        raise ValueError(f"{value!r} is no digest: sha256: and 64 hex digits")
+
+
 def instant(value: Any) -> None:
     text(value)
     times.instant(value)
@@ -119,6 +133,8 @@ def anything(value: Any) -> None:
     """Read leniently, or not at all."""
 
 
+_OWNER = re.compile(r"[a-zA-Z0-9._-]+(:[a-zA-Z0-9._-]+)*")
+_DIGEST = re.compile("sha256:[0-9a-f]{64}")
 COUNT = whole(0)
 SOME = whole(1)
 
