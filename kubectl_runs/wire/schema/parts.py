@@ -50,7 +50,7 @@ def _real_duration(text: str) -> str:
 Name = Annotated[str, Field(min_length=1, max_length=253, pattern=NAME_PATTERN)]
 Uid = Annotated[str, Field(min_length=1, max_length=128)]
 Label = Annotated[str, Field(min_length=1, max_length=63, pattern=f"^{_LABEL}$")]
-LabelOrAny = Annotated[str, Field(min_length=1, max_length=63, pattern=rf"^(\*|{_LABEL})$")]
+LabelOrAny = Annotated[str, Field(max_length=63, pattern=rf"^(\*|{_LABEL})?$")]
 Text = Annotated[str, Field(max_length=1024)]
 LongText = Annotated[str, Field(max_length=16384)]
 Owner = Annotated[str, Field(min_length=1, max_length=256, pattern=f"^{_OWNER_PART}(:{_OWNER_PART})*$")]
@@ -96,7 +96,7 @@ def a_set() -> dict[str, Any]:
 
 
 class Selector(Part):
-    """Limits a location. An absent or empty selector, and `*`, match everything."""
+    """Limits a location. An absent or empty selector, an empty value and `*` match everything."""
 
     region: LabelOrAny | None = Field(None, description="Region of the nodes, or `*` for any.")
     cluster: LabelOrAny | None = Field(None, description="Cluster of the nodes, or `*` for any.")
