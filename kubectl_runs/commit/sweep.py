@@ -15,6 +15,7 @@ from kubectl_runs.commit.life import Stage, life
 from kubectl_runs.commit.roll_forward import Rolled
 from kubectl_runs.commit.settle import Settled, roll_entry, settle_run
 from kubectl_runs.commit.start import Begun, begin
+from kubectl_runs.commit.status import run_status
 from kubectl_runs.commit.steps import Means, Steps, all_of
 from kubectl_runs.errors import RunsError
 from kubectl_runs.read import Reading, read
@@ -78,14 +79,18 @@ def over(reading: Reading, namespace: str = "") -> tuple[str, ...]:
 
 
 def _has_work(reading: Reading, run: Run, holds: bool) -> bool:
-    status = (reading.object(RUN, run.key) or {}).get("status") or {}
+    run_object = reading.object(RUN, run.key)
+    if run_object is None:
+        return False
+    status = run_object.get("status") or {}
     if run.deleting:
         return True
     if holds:
         lived = life(reading.snapshot, run)
         wide = run.malleable is not None and lived.width > run.malleable.gpus_desired
         lost = any(failed_node(lease.node, reading) for lease in lived.held)
-        return run.canceled or wide or lost or bool(gone_leases(reading, lived))
+        told = run_status(reading, run_object, run)["phase"] == status.get("phase")
+        return run.canceled or wide or lost or not told or bool(gone_leases(reading, lived))
     # Its closed leases are not in this reading, so its status only says where to look: they are read before deciding.
     begun = bool(status.get("attempt")) and bool((status.get("leases") or {}).get("open"))
     return begun and status.get("phase") not in ("Completed", "Failed")

@@ -31,7 +31,7 @@ from kubectl_runs.store.protocol import (
     Unknown,
 )
 from kubectl_runs.store.sandbox import SandboxStore
-from kubectl_runs.wire.kinds import API_VERSION, BUDGET, LEDGER_ENTRY, NAMESPACE, NODE, POD
+from kubectl_runs.wire.kinds import API_VERSION, BUDGET, LEDGER_ENTRY, NAMESPACE, NODE, POD, RESERVATION, RUN
 from planner.audit import Severity, audit
 
 NAMESPACE_NAME = "team"
@@ -117,6 +117,7 @@ class Simulation:
             reading = drive(read(), self.store)
             drive(sweep(reading, self._means()), self.store)
         self.check("settled")
+        self._check_rest()
 
     def check(self, when: str) -> None:
         objects = read_everything(self.store)
@@ -124,6 +125,19 @@ class Simulation:
         found = [each for each in audit(snapshot, self.store.now(), proof) if each.severity is Severity.ERROR]
         if found:
             raise Broken(f"step {self.steps}, {when}: " + "; ".join(f"{each.object}: {each.message}" for each in found))
+
+    def _check_rest(self) -> None:
+        """At rest nothing is left over: no prepared pod, no half-bound gang, no run that nobody will look at."""
+        for pod in self.store.perform(List(kind=POD)).items:
+            if not pod["spec"].get("nodeName"):
+                raise Broken(f"pod {pod['metadata']['name']} was prepared and forgotten")
+        promised = {made["metadata"]["name"] for made in self.store.perform(List(kind=RESERVATION)).items}
+        for run in self.store.perform(List(kind=RUN)).items:
+            name, status = run["metadata"]["name"], run.get("status") or {}
+            if status.get("leases", {}).get("open") and status["phase"] == "Pending":
+                raise Broken(f"run {name} holds leases and does not run")
+            if status.get("pendingReservation") and name not in promised:
+                raise Broken(f"run {name} waits for a reservation that is not there")
 
     # One step
 
@@ -211,7 +225,8 @@ class Simulation:
         if isinstance(begun, Begun) and begun.entry is not None:
             name = f"{begun.entry.seq:012d}"
             found = self.store.perform(Get(kind=LEDGER_ENTRY, name=name)).object
-            if found["spec"]["nonce"] != begun.entry.nonce:
+            mine = begun.run["metadata"]["uid"] == found["spec"]["run"]["uid"]
+            if found["spec"]["nonce"] != begun.entry.nonce or not mine:
                 raise Broken(f"{client.name} was told that entry {name} is its own, and it is not")
 
     def _crash(self, client: Client) -> None:
@@ -321,9 +336,7 @@ MALLEABLE = {"minTotalGPUs": 1, "maxTotalGPUs": 4, "stepGPUs": 1}
 def scenario(seed: int) -> tuple[list[list[Command]], list[Object]]:
     """Clients that want the same things at the same time; which, follows from the seed."""
     choice = random.Random(seed * 7919 + 1)
-    objects = world(
-        nodes=choice.choice((2, 3)), concurrency=choice.choice((4, 6)), cap=choice.choice((None, 5))
-    )
+    objects = world(nodes=choice.choice((2, 3)), concurrency=choice.choice((4, 6)), cap=choice.choice((None, 5)))
     wanted: list[Command] = [
         submits("a", choice.choice((2, 4)), after=choice.choice(("", "20s"))),
         submits("b", choice.choice((1, 3)), after="30s", phase=choice.choice(("Succeeded", "Failed"))),
