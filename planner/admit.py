@@ -71,7 +71,7 @@ def could_pay(world: World, run: Run) -> Fit | Refusal:
     shape = shape_of(run, widths(run)[-1])
     placement = place(world.empty_room(run), shape)
     if isinstance(placement, Unplaced):
-        return _never(placement)
+        return _never(world, run, placement)
     return pay(world, run, placement)
 
 
@@ -176,7 +176,7 @@ def _no_place(world: World, run: Run, shape: Shape, unplaced: Unplaced) -> Refus
     """R1: whether anybody could pay is asked where the empty fleet would hold the run; only then are GPUs missing."""
     empty = place(world.empty_room(run), shape)
     if isinstance(empty, Unplaced):
-        return replace(_never(empty), deficit_gpus=unplaced.gpus_missing)
+        return replace(_never(world, run, empty), deficit_gpus=unplaced.gpus_missing)
     answer = pay(world, run, empty)
     if isinstance(answer, Refusal):
         asked = tuple(step for step in answer.trace if step.rule.startswith("C"))
@@ -190,11 +190,35 @@ def _no_place(world: World, run: Run, shape: Shape, unplaced: Unplaced) -> Refus
     )
 
 
-def _never(unplaced: Unplaced) -> Refusal:
+def _never(world: World, run: Run, unplaced: Unplaced) -> Refusal:
     """C7: what the empty fleet does not hold never fits; a missing spare node is named as such."""
     reason = unplaced.reason if unplaced.reason is Reason.NO_SPARE_NODE else Reason.NO_TOPOLOGY
-    trace = tuple(replace(step, reason=reason) for step in unplaced.trace)
+    trace = (*_no_node(world, run), *(replace(step, reason=reason) for step in unplaced.trace))
     return Refusal(reason=reason, funding=False, deficit_gpus=unplaced.gpus_missing, trace=trace, asked=())
+
+
+def _no_node(world: World, run: Run) -> tuple[Step, ...]:
+    """P1, P2: what is wrong with the nodes where not one could ever take a pod; nothing where some could."""
+    sizes = [gpus for island in world.empty_room(run).islands.values() for gpus in island.free.values()]
+    largest = max(sizes, default=0)
+    if largest >= run.gpus_per_pod:
+        return ()
+    flavors = sorted({node.flavor for node in world.snapshot.nodes if node.flavor and node.domain})
+    note = "no node is large enough for one pod"
+    if run.flavor not in flavors:
+        note = f"no labelled node has this flavor, there are: {', '.join(flavors) or 'none'}"
+    elif not sizes:
+        note = "no node of this flavor fits its selectors, requests and tolerations"
+    step = Step(
+        rule="P1",
+        act="unplaced",
+        subject=run.flavor,
+        need=run.gpus_per_pod,
+        had=largest,
+        reason=Reason.NO_TOPOLOGY,
+        note=note,
+    )
+    return (step,)
 
 
 def _fit_within(world: World, run: Run, slices: tuple[SliceGroup, ...]) -> Fit | Refusal:
