@@ -17,9 +17,9 @@ from tests.controlplane.plane import ControlPlane
 GPUS = 4
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def plane(fresh_control_plane: Callable[..., ControlPlane]) -> Iterator[ControlPlane]:
-    """One of our own: a restart would disturb other tests."""
+    """One for each test: a restart would disturb others, and policies need seconds to find their parameter again."""
     with fresh_control_plane() as plane:
         yield plane
 
@@ -62,7 +62,7 @@ def test_api_server_restarted_in_the_middle_run_starts_once(
 
 def restart_while_held(plane: ControlPlane, hold: Hold) -> None:
     """Stop the server while one call is on its way, let that call meet nobody, then start the server."""
-    if not hold.reached.wait(60):
+    if not hold.reached.wait(30):
         return
     plane.stop_api_server()
     hold.release.set()
