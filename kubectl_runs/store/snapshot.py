@@ -114,9 +114,9 @@ class SnapshotStore:
         found = self.objects.get(request.kind.name, {})
         items = [obj for (namespace, _), obj in sorted(found.items()) if request.namespace in ("", namespace)]
         if request.labels or request.fields:
-            from kubectl_runs.store.sandbox.selectors import matcher
+            from kubectl_runs.store.selectors import matcher
 
-            matches = matcher(request.kind.name, request.labels, request.fields)
+            matches = matcher(request.kind, request.labels, request.fields)
             items = [obj for obj in items if matches(obj)]
         return items
 

@@ -22,17 +22,10 @@ from kubectl_runs.store.protocol import (
 )
 from kubectl_runs.store.sandbox import SandboxStore, world
 from kubectl_runs.store.sandbox.database import Database, SandboxError
-from kubectl_runs.store.sandbox.selectors import SELECTABLE
-from kubectl_runs.wire.kinds import (
-    BUDGET,
-    LEDGER,
-    LEDGER_ENTRY,
-    NODE,
-    POD,
-    RUN,
-)
+from kubectl_runs.store.selectors import SELECTABLE
+from kubectl_runs.wire.kinds import BUDGET, LEASE, LEDGER, LEDGER_ENTRY, NODE, POD, RUN, Kind
 from kubectl_runs.wire.times import rfc3339
-from tests.store.sandboxes import look, pod, run, start
+from tests.store.sandboxes import look, make, pod, run, start
 
 PROCESSES = 8
 WRITES = 25
@@ -132,12 +125,23 @@ def test_user_without_the_verb_resolve_cuts_nobody(tmp_path: Path) -> None:
         researcher.perform(Patch(kind=LEDGER, name="base", patch={"spec": {"floor": 0, "topology": {"rack": "r"}}}))
 
 
+def test_kinds_of_one_name_in_two_groups_are_kept_apart() -> None:
+    store = SandboxStore.open(":memory:")
+    builtin = Kind("Lease", "leases", "coordination.k8s.io/v1", namespaced=True, has_status=False)
+    spec = {"holderIdentity": "me", "leaseTransitions": 0}
+    make(store, builtin, {"metadata": {"name": "leader", "namespace": "rai"}, "spec": spec})
+    assert store.perform(List(kind=LEASE)).items == []
+    assert [item["spec"] for item in store.perform(List(kind=builtin)).items] == [spec]
+    store.perform(Delete(kind=builtin, name="leader", namespace="rai"))
+    assert store.perform(List(kind=builtin)).items == []
+
+
 def test_selectable_fields_are_those_of_the_crds() -> None:
     from kubectl_runs.wire.schema.catalog import RESOURCES
 
     for resource in RESOURCES:
         shipped = {path.removeprefix(".") for path in resource.selectable}
-        assert set(SELECTABLE.get(resource.kind.name, ())) == shipped, resource.kind.name
+        assert set(SELECTABLE.get(resource.kind, ())) == shipped, resource.kind.name
 
 
 def test_policies_are_those_that_are_shipped() -> None:
@@ -185,7 +189,7 @@ def test_eight_processes_write_one_file_without_a_lost_update(tmp_path: Path) ->
     assert [writer.wait(timeout=120) for writer in writers] == [0] * PROCESSES
     assert look(store, "train", RUN)["metadata"]["labels"] == {"count": str(PROCESSES * WRITES)}
     with store.database.reading() as tx:
-        logged = [change.version for change in tx.changes(version, RUN.name)]
+        logged = [change.version for change in tx.changes(version, RUN)]
     assert logged == list(range(version + 1, version + 1 + PROCESSES * WRITES))  # each write is one change, none hidden
 
 
@@ -207,5 +211,7 @@ def test_state_survives_as_plain_json(tmp_path: Path) -> None:
 
     path = str(tmp_path / "sandbox.db")
     SandboxStore.open(path).close()
-    rows = sqlite3.connect(path).execute("SELECT data FROM objects WHERE kind = 'Budget'").fetchall()
+    rows = (
+        sqlite3.connect(path).execute("SELECT data FROM objects WHERE kind = 'Budget.rq.davidlangworthy.io'").fetchall()
+    )
     assert {json.loads(data)["metadata"]["name"] for (data,) in rows} == {"ai", "mm", "nlp", "rai"}

@@ -1,7 +1,7 @@
 """An embedded cluster in one SQLite file: the same objects, versions and refusals as on an API server.
 
 `database` (file, versions, clock) · `objects` (create, replace, patch, delete) · `metadata` (names, UIDs) ·
-`selectors` · `rights` · `admission` (schema, policies) · `lifecycle` (pods, nodes, garbage) · `world` (what a new
+`rights` · `admission` (schema, policies) · `lifecycle` (pods, nodes, garbage) · `world` (what a new
 sandbox holds) · `store` (the door).
 """
 

@@ -13,7 +13,7 @@ from kubectl_runs.store.protocol import Forbidden, Invalid, Object
 from kubectl_runs.store.sandbox import metadata as meta
 from kubectl_runs.store.sandbox.database import Transaction
 from kubectl_runs.store.sandbox.rights import Rights
-from kubectl_runs.wire.kinds import BY_NAME, GROUP, LEASE, LEDGER, LEDGER_ENTRY, NAMESPACE, POD, RUN, Kind
+from kubectl_runs.wire.kinds import GROUP, LEASE, LEDGER, LEDGER_ENTRY, NAMESPACE, POD, RUN, Kind
 from kubectl_runs.wire.times import instant
 
 OWNER = f"{GROUP}/owner"
@@ -42,19 +42,19 @@ def check_schema(kind: Kind, value: Object, old: Object | None) -> Object:
 
 def check_create(tx: Transaction, rights: Rights, value: Object) -> None:
     """The policies on new objects."""
-    for policy in CREATE.get(value["kind"], ()):
+    for policy in CREATE.get(meta.kind_of(value), ()):
         _refuse(policy, value, policy(tx, rights, None, value))
 
 
 def check_update(tx: Transaction, rights: Rights, old: Object, value: Object) -> None:
     """The policies on changes."""
-    for policy in UPDATE.get(value["kind"], ()):
+    for policy in UPDATE.get(meta.kind_of(value), ()):
         _refuse(policy, value, policy(tx, rights, old, value))
 
 
 def check_delete(tx: Transaction, rights: Rights, old: Object) -> None:
     """The policies on deletions."""
-    for policy in DELETE.get(old["kind"], ()):
+    for policy in DELETE.get(meta.kind_of(old), ()):
         _refuse(policy, old, policy(tx, rights, old, None))
 
 
@@ -63,6 +63,8 @@ def entry_append(tx: Transaction, rights: Rights, _old: Object | None, value: Ob
     assert value is not None
     spec = value["spec"]
     kind, home = spec["kind"], (spec.get("run") or {}).get("namespace", "")
+    if tx.get(LEDGER, "", "base") is None:
+        yield "there is no ledger: kubectl runs install makes it"
     if spec["seq"] <= _floor(tx):
         yield "an entry at or below the ledger's floor cannot be created: plan again"
     if not 0 <= tx.now - instant(spec["readAt"]) <= FRESH_SECONDS:
@@ -77,6 +79,8 @@ def entry_append(tx: Transaction, rights: Rights, _old: Object | None, value: Ob
         yield "an entry needs the right to create pods in its run's namespace"
     if (spec.get("reservation") or {}).get("namespace", home) != home and not resolves:
         yield "an entry's reservation must be in its run's namespace"
+    if value["metadata"].get("ownerReferences") or value["metadata"].get("finalizers"):
+        yield "an entry has no owner and no finalizer: nothing but the floor decides when it goes"
 
 
 def entry_keep(_tx: Transaction, _rights: Rights, _old: Object | None, _value: Object | None) -> Refusals:
@@ -94,7 +98,7 @@ def entry_archive(tx: Transaction, _rights: Rights, old: Object | None, _value: 
 def owner(tx: Transaction, _rights: Rights, old: Object | None, value: Object | None) -> Refusals:
     """Section 7: the owner comes from the namespace."""
     assert value is not None
-    namespace = tx.get(NAMESPACE.name, "", value["metadata"]["namespace"]) or {"metadata": {}}
+    namespace = tx.get(NAMESPACE, "", value["metadata"]["namespace"]) or {"metadata": {}}
     wanted = (namespace["metadata"].get("annotations") or {}).get(OWNER)
     given = value["spec"].get("owner")
     kept = old is not None and old["spec"].get("owner") == given
@@ -158,20 +162,20 @@ def base(_tx: Transaction, rights: Rights, old: Object | None, value: Object | N
 
 
 Policy = Callable[[Transaction, Rights, Object | None, Object | None], Refusals]
-CREATE: dict[str, tuple[Policy, ...]] = {
-    LEDGER_ENTRY.name: (entry_append,),
-    RUN.name: (owner,),
-    LEASE.name: (owner, lease_floor),
+CREATE: dict[Kind, tuple[Policy, ...]] = {
+    LEDGER_ENTRY: (entry_append,),
+    RUN: (owner,),
+    LEASE: (owner, lease_floor),
 }
-UPDATE: dict[str, tuple[Policy, ...]] = {
-    LEDGER_ENTRY.name: (entry_keep,),
-    RUN.name: (owner,),
-    LEASE.name: (owner, lease_keep),
-    LEDGER.name: (base,),
+UPDATE: dict[Kind, tuple[Policy, ...]] = {
+    LEDGER_ENTRY: (entry_keep,),
+    RUN: (owner,),
+    LEASE: (owner, lease_keep),
+    LEDGER: (base,),
 }
-DELETE: dict[str, tuple[Policy, ...]] = {
-    LEDGER_ENTRY.name: (entry_archive,),
-    LEASE.name: (lease_keep, lease_floor),
+DELETE: dict[Kind, tuple[Policy, ...]] = {
+    LEDGER_ENTRY: (entry_archive,),
+    LEASE: (lease_keep, lease_floor),
 }
 
 
@@ -179,7 +183,7 @@ def _refuse(policy: Policy, value: Object, refusals: Refusals) -> None:
     why = next(refusals, "")
     if why:
         name = f"kubectl-runs-{policy.__name__.replace('_', '-')}"
-        what = f'{meta.resource(BY_NAME[value["kind"]])} "{value["metadata"]["name"]}" is forbidden'
+        what = f'{meta.resource(meta.kind_of(value))} "{value["metadata"]["name"]}" is forbidden'
         raise Forbidden(f"{what}: ValidatingAdmissionPolicy '{name}' with binding '{name}' denied request: {why}")
 
 
@@ -193,12 +197,12 @@ def _check_core(kind: Kind, value: Object) -> None:
 
 
 def _floor(tx: Transaction) -> int:
-    ledger = tx.get(LEDGER.name, "", "base")
+    ledger = tx.get(LEDGER, "", "base")
     return int(ledger["spec"].get("floor", 0)) if ledger else 0
 
 
 def _leaving(tx: Transaction, value: Object) -> bool:
-    found = tx.get(NAMESPACE.name, "", value["metadata"]["namespace"])
+    found = tx.get(NAMESPACE, "", value["metadata"]["namespace"])
     return found is None or "deletionTimestamp" in found["metadata"]
 
 

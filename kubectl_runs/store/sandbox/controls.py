@@ -24,7 +24,7 @@ def fail_node(store: SandboxStore, name: str, how: Failure) -> int:
     """Fail a node; how many live pods were on it. They stay as they are: nobody can tell them anything any more."""
     with store.database.writing() as tx:
         node = objects.found(tx, NODE, "", name)
-        lost = [pod for pod in tx.all(POD.name) if pod["spec"].get("nodeName") == name and _live(pod)]
+        lost = [pod for pod in tx.all(POD) if pod["spec"].get("nodeName") == name and _live(pod)]
         if how is Failure.REMOVED:
             lifecycle.delete(tx, NODE, node)
         else:
@@ -37,7 +37,7 @@ def complete(store: SandboxStore, namespace: str, run: str, phase: str) -> int:
     """End all running pods of a run now; how many there were."""
     with store.database.writing() as tx:
         uid = objects.found(tx, RUN, namespace, run)["metadata"]["uid"]
-        pods = [pod for pod in tx.all(POD.name, namespace) if _owned(pod, uid) and pod["status"]["phase"] == "Running"]
+        pods = [pod for pod in tx.all(POD, namespace) if _owned(pod, uid) and pod["status"]["phase"] == "Running"]
         for pod in pods:
             lifecycle.keep(tx, lifecycle.ended(tx, pod, phase))
         return len(pods)
@@ -53,7 +53,7 @@ def advance(store: SandboxStore, seconds: int) -> tuple[int, Counter[str]]:
 
 def _happened(tx: Transaction, version: int) -> Counter[str]:
     seen: Counter[str] = Counter()
-    for change in tx.changes(version, POD.name):
+    for change in tx.changes(version, POD):
         if change.after is None:
             seen["gone"] += 1
         elif change.after["status"]["phase"] in lifecycle.ENDED:

@@ -14,8 +14,9 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from kubectl_runs.store.protocol import Object, StoreError, Unavailable
+from kubectl_runs.wire.kinds import Kind
 
-FORMAT = 1  # PRAGMA user_version of a file that this code can read
+FORMAT = 2  # PRAGMA user_version of a file that this code can read
 BUSY_SECONDS = 30
 CHANGES_KEPT = 20_000
 COMPACT_EVERY = 1_000
@@ -28,6 +29,10 @@ CREATE TABLE objects (
 CREATE INDEX due ON objects (due) WHERE due IS NOT NULL;
 CREATE TABLE changes (version INTEGER PRIMARY KEY, kind TEXT NOT NULL, namespace TEXT NOT NULL,
   before TEXT, after TEXT);
+CREATE TABLE owned (
+  owner TEXT NOT NULL, kind TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL,
+  PRIMARY KEY (owner, kind, namespace, name)
+) WITHOUT ROWID;
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 """
 
@@ -69,24 +74,24 @@ class Transaction:
         self.clock_ms = max(self.clock_ms, clock_ms)
         self.set_fact("clock", self.clock_ms)
 
-    def get(self, kind: str, namespace: str, name: str) -> Object | None:
+    def get(self, kind: Kind, namespace: str, name: str) -> Object | None:
         query = "SELECT data FROM objects WHERE kind = ? AND namespace = ? AND name = ?"
-        row = self._sql.execute(query, (kind, namespace, name)).fetchone()
+        row = self._sql.execute(query, (_word(kind), namespace, name)).fetchone()
         return json.loads(row[0]) if row else None
 
-    def all(self, kind: str, namespace: str = "") -> list[Object]:
+    def all(self, kind: Kind, namespace: str = "") -> list[Object]:
         """All objects of a kind by namespace and name; decoded in one go, which is what makes long lists fast."""
         scope = " AND namespace = ?" if namespace else ""
         rows = self._sql.execute(
             f"SELECT data FROM objects WHERE kind = ?{scope} ORDER BY namespace, name",
-            (kind, namespace) if namespace else (kind,),
+            (_word(kind), namespace) if namespace else (_word(kind),),
         )
         return list(json.loads("[" + ",".join(row[0] for row in rows) + "]"))
 
-    def mentioning(self, word: str) -> list[Object]:
-        """All objects whose JSON contains this word, for finding the dependents of a UID."""
-        rows = self._sql.execute("SELECT data FROM objects WHERE instr(data, ?)", (word,))
-        return [json.loads(row[0]) for row in rows]
+    def owned_by(self, uid: str) -> list[Object]:
+        """All objects that were ever written with this UID among their owners."""
+        query = "SELECT data FROM owned JOIN objects USING (kind, namespace, name) WHERE owner = ?"
+        return [json.loads(row[0]) for row in self._sql.execute(query, (uid,))]
 
     def in_namespace(self, namespace: str) -> list[Object]:
         """All objects in a namespace, of whatever kind."""
@@ -104,7 +109,7 @@ class Transaction:
 
     def schedule(self, value: Object, due: int | None) -> None:
         """Have an object looked at when the clock gets there; writing an object takes it off the schedule."""
-        key = (value["kind"], value["metadata"].get("namespace", ""), value["metadata"]["name"])
+        key = _key(value)
         self._sql.execute("UPDATE objects SET due = ? WHERE kind = ? AND namespace = ? AND name = ?", (due, *key))
 
     def put(self, value: Object) -> Object:
@@ -112,11 +117,13 @@ class Transaction:
         version = self._next_version()
         metadata = {**value["metadata"], "resourceVersion": str(version)}
         value = {**value, "metadata": metadata}
-        key = (value["kind"], metadata.get("namespace", ""), metadata["name"])
+        key = _key(value)
         data = json.dumps(value, separators=(",", ":"))
         query = "SELECT data FROM objects WHERE kind = ? AND namespace = ? AND name = ?"
         before = self._sql.execute(query, key).fetchone()
         self._sql.execute("INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?, NULL)", (*key, data))
+        for owner in metadata.get("ownerReferences") or ():
+            self._sql.execute("INSERT OR REPLACE INTO owned VALUES (?, ?, ?, ?)", (owner.get("uid"), *key))
         self._log(version, key, before[0] if before else None, data)
         return value
 
@@ -125,17 +132,17 @@ class Transaction:
         version = self._next_version()
         metadata = {**value["metadata"], "resourceVersion": str(version)}
         value = {**value, "metadata": metadata}
-        key = (value["kind"], metadata.get("namespace", ""), metadata["name"])
+        key = _key(value)
         self._sql.execute("DELETE FROM objects WHERE kind = ? AND namespace = ? AND name = ?", key)
         self._log(version, key, json.dumps(value, separators=(",", ":")), None)
         return value
 
-    def changes(self, after: int, kind: str, namespace: str = "") -> list[Logged]:
+    def changes(self, after: int, kind: Kind, namespace: str = "") -> list[Logged]:
         """The changes of a kind after a version, oldest first."""
         scope = " AND namespace = ?" if namespace else ""
         rows = self._sql.execute(
             f"SELECT version, before, after FROM changes WHERE version > ? AND kind = ?{scope} ORDER BY version",
-            (after, kind, namespace) if namespace else (after, kind),
+            (after, _word(kind), namespace) if namespace else (after, _word(kind)),
         )
         return [Logged(version, _load(before), _load(later)) for version, before, later in rows]
 
@@ -152,6 +159,7 @@ class Transaction:
     def clear(self) -> None:
         """Forget everything but versions, so that a watcher of the old world is told `Gone`."""
         self._sql.execute("DELETE FROM objects")
+        self._sql.execute("DELETE FROM owned")
         self.compact(self.version)
 
     def _next_version(self) -> int:
@@ -183,7 +191,8 @@ class Database:
         except sqlite3.Error as error:
             raise SandboxError(f"sandbox {path}: {error}") from error
         if self._format != FORMAT:
-            raise SandboxError(f"sandbox {path} has format {self._format}, this program reads {FORMAT}")
+            message = f"sandbox {path} has format {self._format}, this program reads {FORMAT}"
+            raise SandboxError(message, details={"hint": f"rm {path} && kubectl runs sandbox init {path}"})
 
     def _make_tables(self) -> int:
         found = int(self._sql.execute("PRAGMA user_version").fetchone()[0])
@@ -231,6 +240,18 @@ class Database:
     def close(self) -> None:
         with self._lock:
             self._sql.close()
+
+
+def _word(kind: Kind) -> str:
+    """How the file names a kind: with its group, since Kubernetes has a Lease of its own."""
+    group = kind.api_version.rpartition("/")[0]
+    return f"{kind.name}.{group}" if group else kind.name
+
+
+def _key(value: Object) -> tuple[str, str, str]:
+    group = value["apiVersion"].rpartition("/")[0]
+    word = f"{value['kind']}.{group}" if group else value["kind"]
+    return word, value["metadata"].get("namespace", ""), value["metadata"]["name"]
 
 
 def _load(data: str | None) -> Any:

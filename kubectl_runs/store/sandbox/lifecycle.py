@@ -7,9 +7,10 @@ marked for deletion is really gone. A pod ends as its annotations say; one on a 
 from __future__ import annotations
 
 from kubectl_runs.store.protocol import Object
+from kubectl_runs.store.sandbox import metadata as meta
 from kubectl_runs.store.sandbox import objects
 from kubectl_runs.store.sandbox.database import Transaction
-from kubectl_runs.wire.kinds import BY_NAME, GROUP, NAMESPACE, NODE, POD, Kind
+from kubectl_runs.wire.kinds import GROUP, NAMESPACE, NODE, POD, Kind
 from kubectl_runs.wire.times import duration, instant, rfc3339
 
 AFTER = f"sim.{GROUP}/after"
@@ -22,7 +23,7 @@ ENDED = ("Succeeded", "Failed")
 def keep(tx: Transaction, value: Object) -> Object:
     """Write an object, and come back to it when something is due."""
     value = tx.put(value)
-    if value["kind"] == POD.name and (due := _due(value)) is not None:
+    if meta.kind_of(value) == POD and (due := _due(value)) is not None:
         tx.schedule(value, due)
     return value
 
@@ -53,7 +54,7 @@ def born(pod: Object) -> Object:
 
 def started(tx: Transaction, pod: Object) -> Object:
     """A pod as it is once bound: running at once, if there is a kubelet that answers."""
-    node = tx.get(NODE.name, "", pod["spec"].get("nodeName") or "")
+    node = tx.get(NODE, "", pod["spec"].get("nodeName") or "")
     if not pod["spec"].get("nodeName") or pod["status"]["phase"] != "Pending":
         return pod
     conditions = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": rfc3339(tx.now)}]
@@ -105,9 +106,9 @@ def delete(tx: Transaction, kind: Kind, value: Object, grace_seconds: int | None
 def gone(tx: Transaction, value: Object) -> Object:
     """Take an object out, and what depended on it alone; the last one out closes its namespace."""
     last = tx.remove(value)
-    for dependent in tx.mentioning(value["metadata"]["uid"]):
+    for dependent in tx.owned_by(value["metadata"]["uid"]):
         if _orphaned(tx, dependent, value["metadata"]["uid"]):
-            delete(tx, BY_NAME[dependent["kind"]], dependent)
+            delete(tx, meta.kind_of(dependent), dependent)
     _close_namespace(tx, value["metadata"].get("namespace") or "")
     return last
 
@@ -122,9 +123,9 @@ def released(tx: Transaction, kind: Kind, value: Object) -> bool:
 
 def node_changed(tx: Transaction, name: str) -> None:
     """After a node failed or went: the pod collector takes terminating pods that no kubelet will end."""
-    if not _failed(tx.get(NODE.name, "", name)):
+    if not _failed(tx.get(NODE, "", name)):
         return
-    for pod in tx.all(POD.name):
+    for pod in tx.all(POD):
         leaving = "deletionTimestamp" in pod["metadata"] and not pod["metadata"].get("finalizers")
         if leaving and pod["spec"].get("nodeName") == name:
             gone(tx, pod)
@@ -152,7 +153,7 @@ def _ends(pod: Object) -> list[tuple[int, str, str]]:
 
 
 def _fall_due(tx: Transaction, pod: Object) -> None:
-    node = tx.get(NODE.name, "", pod["spec"].get("nodeName") or "")
+    node = tx.get(NODE, "", pod["spec"].get("nodeName") or "")
     if "deletionTimestamp" in pod["metadata"]:
         # A kubelet ends it; on a node known to have failed the pod collector does. Otherwise nobody can tell (S1).
         if (_healthy(node) or _failed(node)) and not pod["metadata"].get("finalizers"):
@@ -165,7 +166,7 @@ def _fall_due(tx: Transaction, pod: Object) -> None:
 def _grace(tx: Transaction, pod: Object, asked_seconds: int | None) -> int:
     """Nothing runs in a pod that is not bound, has ended or was on a node that failed: it needs no grace."""
     name = pod["spec"].get("nodeName")
-    if not name or pod["status"]["phase"] in ENDED or _failed(tx.get(NODE.name, "", name)):
+    if not name or pod["status"]["phase"] in ENDED or _failed(tx.get(NODE, "", name)):
         return 0
     if asked_seconds is not None:
         return asked_seconds
@@ -177,15 +178,16 @@ def _delete_namespace(tx: Transaction, namespace: Object) -> Object:
     if "deletionTimestamp" not in namespace["metadata"]:
         namespace = keep(tx, {**objects.doomed(tx, namespace), "status": {"phase": "Terminating"}})
     for value in tx.in_namespace(name):
-        if tx.get(value["kind"], name, value["metadata"]["name"]):  # not gone with its owner
-            delete(tx, BY_NAME[value["kind"]], value)
+        kind = meta.kind_of(value)
+        if tx.get(kind, name, value["metadata"]["name"]):  # not gone with its owner
+            delete(tx, kind, value)
     _close_namespace(tx, name)
     return namespace
 
 
 def _close_namespace(tx: Transaction, name: str) -> None:
     """A terminating namespace goes when nothing is left in it."""
-    namespace = tx.get(NAMESPACE.name, "", name)
+    namespace = tx.get(NAMESPACE, "", name)
     if namespace and "deletionTimestamp" in namespace["metadata"] and not tx.in_namespace(name):
         tx.remove(namespace)
 
@@ -200,9 +202,10 @@ def _orphaned(tx: Transaction, value: Object, uid: str) -> bool:
 
 
 def _alive(tx: Transaction, owner: Object, namespace: str) -> bool:
-    kind = BY_NAME.get(str(owner.get("kind")))
-    value = tx.get(kind.name, namespace if kind.namespaced else "", str(owner.get("name"))) if kind else None
-    return value is not None and value["metadata"]["uid"] == owner.get("uid")
+    name = str(owner.get("name"))
+    kind = meta.kind_of({**owner, "metadata": {}})
+    found = tx.get(kind, namespace, name) or tx.get(kind, "", name)  # an owner may be cluster-scoped
+    return found is not None and found["metadata"]["uid"] == owner.get("uid")
 
 
 def _healthy(node: Object | None) -> bool:

@@ -10,7 +10,7 @@ import hashlib
 import re
 
 from kubectl_runs.store.protocol import Conflict, Invalid, NotFound, Object, StoreError
-from kubectl_runs.wire.kinds import GROUP, Kind
+from kubectl_runs.wire.kinds import BY_NAME, GROUP, Kind
 
 NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
@@ -28,6 +28,16 @@ def resource(kind: Kind) -> str:
 
 def ours(kind: Kind) -> bool:
     return kind.api_version.startswith(GROUP)
+
+
+def kind_of(value: Object) -> Kind:
+    """The kind of an object; of one that we have no word for, what its object shows."""
+    known = BY_NAME.get(str(value.get("kind")))
+    if known is not None and known.api_version == value.get("apiVersion"):
+        return known
+    name = str(value.get("kind"))
+    namespaced = bool(value["metadata"].get("namespace"))
+    return Kind(name, f"{name.lower()}s", str(value.get("apiVersion")), namespaced=namespaced)
 
 
 def not_found(kind: Kind, name: str) -> StoreError:

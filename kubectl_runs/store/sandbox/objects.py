@@ -41,7 +41,7 @@ def created(tx: Transaction, kind: Kind, given: Object) -> Object:
     if kind.has_status and kind.name not in STATUS_AT_CREATION:
         value.pop("status", None)
     meta.check(kind, value)
-    if tx.get(kind.name, namespace, name):
+    if tx.get(kind, namespace, name):
         raise AlreadyExists(f'{meta.resource(kind)} "{name}" already exists')
     return value
 
@@ -71,7 +71,7 @@ def patched(
 
 
 def found(tx: Transaction, kind: Kind, namespace: str, name: str) -> Object:
-    value = tx.get(kind.name, namespace if kind.namespaced else "", name)
+    value = tx.get(kind, namespace if kind.namespaced else "", name)
     if value is None:
         raise meta.not_found(kind, name)
     return value
@@ -183,7 +183,7 @@ def _check_preconditions(kind: Kind, old: Object, *, uid: str | None, version: s
 
 
 def _check_namespace(tx: Transaction, namespace: str) -> None:
-    found_namespace = tx.get(NAMESPACE.name, "", namespace)
+    found_namespace = tx.get(NAMESPACE, "", namespace)
     if found_namespace is None:
         raise meta.not_found(NAMESPACE, namespace)
     if "deletionTimestamp" in found_namespace["metadata"]:
@@ -199,7 +199,7 @@ def _name(tx: Transaction, kind: Kind, namespace: str, metadata: Object) -> str:
         raise meta.invalid(kind, "", "metadata.name", "name or generateName is required")
     for attempt in range(GENERATE_TRIES):
         name = meta.generated_name(str(prefix), tx.version + 1 + attempt)
-        if tx.get(kind.name, namespace, name) is None:
+        if tx.get(kind, namespace, name) is None:
             return name
     raise AlreadyExists(
         f'{meta.resource(kind)} "{prefix}" already exists, the server was not able to generate a unique name'

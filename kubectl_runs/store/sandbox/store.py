@@ -32,7 +32,7 @@ from kubectl_runs.store.sandbox import admission, lifecycle, objects, world
 from kubectl_runs.store.sandbox import metadata as meta
 from kubectl_runs.store.sandbox.database import Database, Logged, Transaction
 from kubectl_runs.store.sandbox.rights import Rights
-from kubectl_runs.store.sandbox.selectors import Matches, matcher
+from kubectl_runs.store.selectors import Matches, matcher
 from kubectl_runs.wire.kinds import NAMESPACE, NODE, POD, Kind
 
 POLL_SECONDS = 0.05
@@ -131,7 +131,7 @@ class SandboxStore:
     ) -> Iterator[Change]:
         """Changes from the log, in order. Waits for other processes in real time; in memory, where nobody else can
         change anything, it lets virtual time pass instead and ends."""
-        selected = matcher(kind.name, labels, fields)
+        selected = matcher(kind, labels, fields)
         end = time.monotonic() + seconds
         if resource_version:
             version = int(resource_version)
@@ -190,12 +190,12 @@ class SandboxStore:
         with self._database.reading() as tx:
             if version < tx.compacted:
                 raise Gone(f"too old resource version: {version} ({tx.compacted})", reason="Expired")
-            return tx.version, tx.changes(version, kind.name, namespace if kind.namespaced else "")
+            return tx.version, tx.changes(version, kind, namespace if kind.namespaced else "")
 
     def _list(self, request: List) -> Reply:
-        selected = matcher(request.kind.name, request.labels, request.fields)
+        selected = matcher(request.kind, request.labels, request.fields)
         with self._database.reading() as tx:
-            items = tx.all(request.kind.name, request.namespace if request.kind.namespaced else "")
+            items = tx.all(request.kind, request.namespace if request.kind.namespaced else "")
             if request.labels or request.fields:
                 items = [item for item in items if selected(item)]
             return Reply(server_time=tx.now, items=items, resource_version=str(tx.version))

@@ -1,7 +1,7 @@
 """Label and field selectors, as the API server reads them.
 
-Only the fields that the server can select by are selectable here: a query that works in the sandbox works on a
-cluster.
+Only the fields that the server can select by are selectable here: a query that works in the sandbox or on a file works
+on a cluster.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ from collections.abc import Callable
 from typing import Any
 
 from kubectl_runs.store.protocol import Invalid, Object
+from kubectl_runs.wire.kinds import EVENT, LEASE, NAMESPACE, NODE, POD, Kind
 
 ALWAYS = ("metadata.name", "metadata.namespace")
-SELECTABLE: dict[str, tuple[str, ...]] = {
-    "Lease": ("status.closed", "spec.paidByBudget", "spec.runRef.name", "spec.node"),
-    "Pod": ("spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "status.phase"),
-    "Node": ("spec.unschedulable",),
-    "Namespace": ("status.phase",),
-    "Event": (
+SELECTABLE: dict[Kind, tuple[str, ...]] = {
+    LEASE: ("status.closed", "spec.paidByBudget", "spec.runRef.name", "spec.node"),
+    POD: ("spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "status.phase"),
+    NODE: ("spec.unschedulable",),
+    NAMESPACE: ("status.phase",),
+    EVENT: (
         "involvedObject.kind",
         "involvedObject.namespace",
         "involvedObject.name",
@@ -36,7 +37,7 @@ _EXISTS = re.compile(r"\s*(!?)\s*([^\s!=,()]+)\s*")
 _COMMAS = re.compile(r",(?![^(]*\))")
 
 
-def matcher(kind: str, labels: str, fields: str) -> Matches:
+def matcher(kind: Kind, labels: str, fields: str) -> Matches:
     """Whether an object is selected; `Invalid` for a selector that the server would refuse."""
     tests = [_label_test(part) for part in _COMMAS.split(labels) if part.strip()]
     tests += [_field_test(kind, part) for part in fields.split(",") if part.strip()]
@@ -58,7 +59,7 @@ def _label_test(text: str) -> Matches:
     raise Invalid(f"unable to parse requirement: {text!r}", reason="BadRequest")
 
 
-def _field_test(kind: str, text: str) -> Matches:
+def _field_test(kind: Kind, text: str) -> Matches:
     match = _EQUALITY.fullmatch(text)
     if match is None:
         raise Invalid(f"invalid selector: {text!r}; can't understand", reason="BadRequest")
