@@ -82,7 +82,12 @@ def lease(number: int, row: dict[str, Any], runs: dict[str, Any]) -> dict[str, A
     }
     if role != "Spare":
         spec["podRef"] = {"name": f"{run}-{number}", "uid": f"uid-pod-{number}"}
-    out: dict[str, Any] = {"apiVersion": API, "kind": "Lease", "metadata": {"name": name, "namespace": namespace}, "spec": spec}
+    out: dict[str, Any] = {
+        "apiVersion": API,
+        "kind": "Lease",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": spec,
+    }
     if "end" in row:
         out["status"] = {"closed": True, "endTime": row["end"], "closureReason": row.get("closure", "Completed")}
     return out
@@ -114,7 +119,12 @@ def budgets(world: dict[str, Any]) -> list[dict[str, Any]]:
 
 def reservation(key: str, row: dict[str, Any]) -> dict[str, Any]:
     namespace, name = key.split("/")
-    meta = {"name": name, "namespace": namespace, "uid": f"uid-res-{name}", "creationTimestamp": row.pop("created", EARLIER)}
+    meta = {
+        "name": name,
+        "namespace": namespace,
+        "uid": f"uid-res-{name}",
+        "creationTimestamp": row.pop("created", EARLIER),
+    }
     state = row.pop("state", "Pending")
     spec = {"runRef": {"name": name, "uid": f"uid-{name}"}, **row}
     return {"apiVersion": API, "kind": "Reservation", "metadata": meta, "spec": spec, "status": {"state": state}}
@@ -150,12 +160,14 @@ def shorthand(answer: dict[str, Any]) -> dict[str, Any]:
     """Views of the answer that cases are written in: `pays` and `places` as one-line texts, kinds of remedies."""
     pays = [f"{p['budget']}/{p['envelope']} {p['gpus']} {p['class']}" for p in answer.get("payers", [])]
     places = [
-        f"{g['index']} {g['domain']}: " + ", ".join(f"{p['node']} {p['gpus']} {p['role']} {p['payer']}" for p in g["placements"])
+        f"{g['index']} {g['domain']}: "
+        + ", ".join(f"{p['node']} {p['gpus']} {p['role']} {p['payer']}" for p in g["placements"])
         for g in answer.get("groups", [])
     ]
     domains = [g["domain"].split("/")[-1] for g in answer.get("groups", [])]
     cuts = [
-        f"{c['kind']} {c['run']} {'-' if c['group'] is None else c['group']} {c['gpus']}" for c in answer.get("cuts", [])
+        f"{c['kind']} {c['run']} {'-' if c['group'] is None else c['group']} {c['gpus']}"
+        for c in answer.get("cuts", [])
     ]
     remedies = [r["message"] for r in answer.get("remedies", [])]
     return {**answer, "pays": pays, "places": places, "domains": domains, "cut": cuts, "remedy": remedies}
@@ -171,12 +183,18 @@ def test_case_on_a_snapshot_file_comes_out_as_the_design_says(case: dict[str, An
     args = [str(tmp_path / "run.yaml") if part == "RUN" else part for part in args]
     args += ["--from", str(snapshot), "--now", case.get("now", NOW), "-o", "json"]
     env = {**os.environ, "KUBECONFIG": str(tmp_path / "none"), "PYTHONHASHSEED": "random"}
-    done = subprocess.run([sys.executable, "-m", "kubectl_runs", *args], capture_output=True, text=True, env=env, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-m", "kubectl_runs", *args], capture_output=True, text=True, env=env, timeout=60
+    )
     if "stderr" in case:
         assert case["stderr"] in done.stderr, done.stderr
     assert done.returncode == case.get("exit", 0), done.stdout + done.stderr
     if "expect" in case:
         answer = shorthand(json.loads(done.stdout))
         wrong = compare(case["expect"], answer, "")
-        wrong += [f"remedies: no {kind}" for kind in case.get("remedies", []) if kind not in [r["kind"] for r in answer["remedies"]]]
+        wrong += [
+            f"remedies: no {kind}"
+            for kind in case.get("remedies", [])
+            if kind not in [r["kind"] for r in answer["remedies"]]
+        ]
         assert not wrong, "\n".join(wrong) + "\n" + done.stdout
