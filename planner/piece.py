@@ -113,6 +113,8 @@ def _one_domain_holds(world: World, run: Run, shape: Shape) -> bool:
 def _split_layout(world: World, run: Run, shape: Shape, room: Room) -> Layout:
     """R2: a run without `groupGPUs` that no domain holds has the groups that pack makes on the empty fleet."""
     made = place(world.empty_room(run), shape)
+    if not isinstance(made, Placement):
+        return _together(shape)  # nowhere at all: one piece that no domain will hold
     pieces = [Piece(groups=((group.index, len(group.pods)),)) for group in made.groups]
     stay: list[PlacedGroup] = []
     rest: list[Piece] = []

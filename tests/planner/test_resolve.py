@@ -308,6 +308,13 @@ def test_run_split_small_group_does_not_block_the_large_one() -> None:
     assert domains(decision) == ["d1", "d2"]
 
 
+def test_run_that_the_empty_fleet_cannot_hold_cuts_nobody() -> None:
+    """Of two pods of 4 only one could ever be placed: half a gang is nothing to cut for."""
+    text = "nodes us-west/a/d1 4,3\n" + RICH + filler("f", "d1-n1:4") + due("8 per=4")
+    decision = activated(text)
+    assert (decision.verdict.value, cuts(decision)) == ("reserve", [])
+
+
 def test_winner_with_spares_makes_room_for_them_too() -> None:  # P4
     text = TWO + RICH + filler("f", "d1-n2:8") + due("8 per=8 spares=1")
     decision = activated(text)
