@@ -107,11 +107,15 @@ class Session:
 
         reading = drive(read(runs=tuple(runs)), self.store)
         self.__dict__["now"] = reading.now
+        self.remark(reading)
+        return reading
+
+    def remark(self, reading: Reading) -> None:
+        """What a reading could not see or not read: said once, on stderr."""
         for problem in reading.problems:
             self.note(f"warning: {problem}")
         if not reading.snapshot.pods_visible:
             self.note("warning: foreign pods not visible; no plan is exact")
-        return reading
 
     @property
     def _given_now(self) -> int | None:

@@ -58,12 +58,24 @@ def command(
     grant: Annotated[
         list[str] | None, typer.Option("--grant", metavar="ROLE=WHOM", help=f"Write bindings: {GRANTS}")
     ] = None,
-    region: Annotated[str | None, typer.Option("--region-label", help="Label of nodes with the region")] = None,
-    cluster: Annotated[str | None, typer.Option("--cluster-label", help="Label of nodes with the cluster")] = None,
-    fabric: Annotated[str | None, typer.Option("--fabric-label", help="Label of nodes with the fabric domain")] = None,
-    rack: Annotated[str | None, typer.Option("--rack-label", help="Label of nodes with the rack")] = None,
-    flavor: Annotated[str | None, typer.Option("--flavor-label", help="Label of nodes with the GPU flavor")] = None,
-    resource: Annotated[str | None, typer.Option("--gpu-resource", help="Resource of nodes that counts GPUs")] = None,
+    region: Annotated[
+        str | None, typer.Option("--region-label", metavar="KEY", help="Label of nodes with the region")
+    ] = None,
+    cluster: Annotated[
+        str | None, typer.Option("--cluster-label", metavar="KEY", help="Label of nodes with the cluster")
+    ] = None,
+    fabric: Annotated[
+        str | None, typer.Option("--fabric-label", metavar="KEY", help="Label of nodes with the fabric domain")
+    ] = None,
+    rack: Annotated[
+        str | None, typer.Option("--rack-label", metavar="KEY", help="Label of nodes with the rack")
+    ] = None,
+    flavor: Annotated[
+        str | None, typer.Option("--flavor-label", metavar="KEY", help="Label of nodes with the GPU flavor")
+    ] = None,
+    resource: Annotated[
+        str | None, typer.Option("--gpu-resource", metavar="NAME", help="Resource of nodes that counts GPUs")
+    ] = None,
 ) -> None:
     """Apply CRDs, admission policies and roles, and create the ledger.
 
@@ -83,6 +95,8 @@ def command(
     )
     if session.is_file:
         raise UsageError("install changes a cluster and takes no --from")
+    if bindings and session.sandbox_file is not None:
+        raise UsageError("--grant needs a cluster: everybody may do everything in a sandbox")
     outcomes = install(
         session.store, bindings=bindings, topology=topology, dry_run=dry_run, sandbox=session.sandbox_file is not None
     )

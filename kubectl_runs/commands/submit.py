@@ -103,6 +103,7 @@ def _submit(
     ours = means(session)
     steps = dry_run(manifest, ours) if server_only else submit(manifest, ours, check_plan=check)
     submitted = drive(steps, session.store)
+    session.remark(submitted.reading)
     code = _show(session, submitted)
     if server_only:
         return code

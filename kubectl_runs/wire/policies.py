@@ -84,6 +84,10 @@ APPEND = Policy(
             ),
             message="an entry's reservation must be in its run's namespace",
         ),
+        Check(
+            cel="!has(object.metadata.ownerReferences) && !has(object.metadata.finalizers)",
+            message="an entry has no owner and no finalizer: nothing but the floor decides when it goes",
+        ),
     ),
 )
 KEEP = Policy(

@@ -103,6 +103,7 @@ def base(**spec: object) -> Object:
 
 
 CLOSING = {"status": {"closed": True, "endTime": "2026-01-05T13:00:00Z", "closureReason": "Completed"}}
+TIED = {"metadata": {"name": f"{500:012d}", "finalizers": ["example.com/never"]}}
 REOPENING = {"status": {"closed": False, "endTime": None, "closureReason": None}}
 ENTRIES = path_of("ledgerentries")
 BASE = path_of("ledgers", "", "base")
@@ -159,6 +160,7 @@ def appending() -> list[Action]:
         append("append from the future", "", lambda: entry("End", read_at=stamp(-60)), "at most 2 minutes"),
         append("append below the floor", "", lambda: entry("End", seq=FLOOR), "floor"),
         append("reuse a number", "", lambda: entry("End", seq=4), "already exists"),
+        append("tie an entry to a run", "", lambda: entry("End") | TIED, "no owner and no finalizer"),
         append("misname an entry", "", lambda: entry("End") | {"metadata": {"name": "000000000499"}}, "12 digits"),
         Action(
             name="change an entry",
@@ -190,8 +192,8 @@ def frozen() -> Object:
 
 def leasing() -> list[Action]:
     forged = lease("l-77-0", owner="org:b")
-    owned = {**lease("l-78-0")}
-    owned["metadata"] = {**owned["metadata"], "ownerReferences": [owner_reference()]}
+    reference = {"apiVersion": API, "kind": "Run", "name": "train", "uid": "u-1"}
+    owned = lease("l-78-0") | {"metadata": {"name": "l-78-0", "ownerReferences": [reference]}}
     return [
         Action(name="write a lease", method="POST", path=LEASES, body=lease("l-77-0"), may=TEAM),
         Action(name="write a lease for another owner", method="POST", path=LEASES, body=forged, words="spec.owner"),
@@ -232,10 +234,6 @@ def leasing() -> list[Action]:
         Action(name="delete an archived lease", method="DELETE", path=at("l-2-0"), may=RESOLVERS),
         Action(name="delete all leases", method="DELETE", path=LEASES),
     ]
-
-
-def owner_reference() -> Object:
-    return {"apiVersion": API, "kind": "Run", "name": "train", "uid": "u-1"}
 
 
 def moving_base() -> list[Action]:

@@ -6,6 +6,7 @@ given.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -27,9 +28,11 @@ from tests.cluster.rights import (
     stamp,
 )
 from tests.controlplane import fleet
-from tests.controlplane.client import Refused, wait_for
+from tests.controlplane.client import Refused, path_of, wait_for
+from tests.controlplane.fixtures import make_island
 from tests.controlplane.plane import ControlPlane
 
+ROLES = "rbac.authorization.k8s.io/v1/clusterroles"
 GRANTS = ("researcher=researchers:team-a", "researcher=rivals:team-b")
 
 
@@ -102,3 +105,28 @@ def test_open_leases_go_with_their_namespace(plane: ControlPlane) -> None:
 def test_entry_appended_within_two_minutes_of_its_read_is_accepted(plane: ControlPlane) -> None:
     made = plane.client("researcher").create("ledgerentries", entry("End", seq=5, read_at=stamp(100)))
     assert made["spec"]["seq"] == 5
+
+
+def test_researcher_who_may_not_list_all_pods_plans_and_is_told(
+    fresh_control_plane: Callable[..., ControlPlane],
+) -> None:
+    """Section 7: planning then goes by leases and entries alone, says so, and calls no plan exact."""
+    with fresh_control_plane() as plane:
+        island = make_island(plane)
+        island.add_nodes(1)
+        island.add_budget(concurrency=8)
+        manifest = json.dumps(island.run("train", 8, duration="1h"))
+        before = island.cli("plan", "-f", "-", "-o", "json", stdin=manifest).ok()
+        role = plane.client().get(ROLES, "kubectl-runs-researcher-cluster")
+        rules = [rule for rule in role["rules"] if rule["resources"] != ["pods"]]
+        assert len(rules) == len(role["rules"]) - 1
+        plane.client().replace(ROLES, {**role, "rules": rules})
+        hidden = Action(name="list all pods", method="GET", path=path_of("pods"))
+        wait_for("the right to be gone", lambda: attempt(plane, "researcher", hidden))
+        after = island.cli("plan", "-f", "-", "-o", "json", stdin=manifest).ok()
+        assert "foreign pods not visible" not in before.stderr
+        assert "foreign pods not visible" in after.stderr
+        assert [json.loads(each.stdout)["decision"] for each in (before, after)] == ["start", "start"]
+        submitted = island.cli("submit", "-f", "-", stdin=manifest).ok()
+        assert "foreign pods not visible" in submitted.stderr
+        assert sum(lease["spec"]["slice"]["gpus"] for lease in island.leases(open_only=True)) == 8
