@@ -27,15 +27,14 @@ def place(room: Room, shape: Shape, used: Iterable[Domain] = ()) -> Placement | 
 
 def place_group(room: Room, domain: Domain, shape: Shape, index: int) -> PlacedGroup | None:
     """R2: one group of `shape.group_pods` (or all pods) in one given domain, its spares as P4 says."""
-    pods = shape.group_pods or shape.pods
-    packer = Packer(room, replace(shape, pods=pods, group_pods=pods))
     if domain not in room.islands:
         return None
-    if not packer.put(domain, 1, with_spares=True) and not packer.put(domain, 1, with_spares=False):
-        return None
-    if packer.put_lonely_spares():
-        return None
-    return replace(packer.groups()[0], index=index)
+    pods = shape.group_pods or shape.pods
+    for beside in _besides(shape):
+        packer = Packer(room, replace(shape, pods=pods, group_pods=pods))
+        if packer.put(domain, 1, beside) and not packer.put_lonely_spares():
+            return replace(packer.groups()[0], index=index)
+    return None
 
 
 def _place_groups(room: Room, shape: Shape, used: tuple[Domain, ...]) -> Placement | Unplaced:
@@ -44,18 +43,29 @@ def _place_groups(room: Room, shape: Shape, used: tuple[Domain, ...]) -> Placeme
     first = Packer(room, shape, used)
     result = first.finish(first.fill())
     if isinstance(result, Unplaced) and shape.spares and first.gpus_free_before >= shape.gpus:
-        # A domain filled with spares may leave no room for the last group: give up spares beside one group at a time.
-        for beside in _fewer(first.beside):
-            packer = Packer(room, shape, used)
-            again = packer.finish(packer.fill(beside))
-            if isinstance(again, Placement):
-                return again
+        return _place_anyhow(room, shape, used, first.full) or result
     return result
 
 
-def _fewer(count: int) -> Iterable[int]:
-    """Smaller counts to try, each once when there are few, halving when there are many."""
-    return range(count - 1, -1, -1) if count <= 8 else (count - 1, count // 2, count // 4, 0)
+def _place_anyhow(room: Room, shape: Shape, used: tuple[Domain, ...], full: int) -> Placement | None:
+    """A domain filled with spares may leave no room for the last group: fewer of them keep theirs beside them."""
+    for beside in _besides(shape)[1:]:
+        for full_max in _fewer(full):
+            packer = Packer(room, shape, used)
+            again = packer.finish(packer.fill(full_max, beside))
+            if isinstance(again, Placement):
+                return again
+    return None
+
+
+def _besides(shape: Shape) -> tuple[int, ...]:
+    """How many spares must sit beside their group: all (P3), else as it comes (P4), else what makes them fit."""
+    return tuple(dict.fromkeys((shape.spares, 0, *range(shape.spares - 1, 0, -1))))
+
+
+def _fewer(count: int) -> tuple[int, ...]:
+    """Counts to try, each once when there are few, halving when there are many."""
+    return tuple(range(count, -1, -1)) if count <= 8 else (count, count - 1, count // 2, count // 4, 0)
 
 
 def _place_together(room: Room, shape: Shape, used: tuple[Domain, ...]) -> Placement | Unplaced:
@@ -64,10 +74,10 @@ def _place_together(room: Room, shape: Shape, used: tuple[Domain, ...]) -> Place
     best: Unplaced | None = None
     # P3: with its spares before alone; then best fit, then name.
     order = sorted(reach.islands.values(), key=lambda island: (island.gpus_free, island.domain))
-    for with_spares in (True, False) if shape.spares else (False,):
+    for beside in _besides(shape):
         for island in order:
             packer = Packer(room, shape, used)
-            left = shape.groups - packer.put(island.domain, shape.groups, with_spares=with_spares)
+            left = shape.groups - packer.put(island.domain, shape.groups, beside)
             result = packer.finish(left, only=island.domain)
             if isinstance(result, Placement):
                 return result
@@ -78,9 +88,11 @@ def _place_together(room: Room, shape: Shape, used: tuple[Domain, ...]) -> Place
 
 def _split(room: Room, shape: Shape, used: tuple[Domain, ...]) -> Placement | Unplaced:
     """P2, P3: fill the largest domain, best-fit the rest; each part is a group with spares of its own."""
-    packer = Packer(room, shape, used)
-    result = packer.finish(packer.split(with_spares=bool(shape.spares)))
-    if isinstance(result, Unplaced) and shape.spares:
+    result: Placement | Unplaced | None = None
+    for beside in _besides(shape):
         packer = Packer(room, shape, used)
-        result = packer.finish(packer.split(with_spares=False))
+        result = packer.finish(packer.split(beside))
+        if isinstance(result, Placement):
+            break
+    assert result is not None
     return result

@@ -24,7 +24,7 @@ class Packer:
         self.room, self.shape = room, shape
         self.used = dict.fromkeys(used)
         self._bays: dict[Domain, Bay] = {}
-        self.beside = 0  # groups placed with their spares in the same domain
+        self.full = 0  # groups placed with all their spares in the same domain
         self._seats: list[list[str]] = []
         self._domains: list[Domain] = []
         self._spares: list[list[tuple[Domain, str]]] = []
@@ -44,31 +44,35 @@ class Packer:
     def bays(self) -> dict[Domain, Bay]:
         return {domain: self.bay(domain) for domain in sorted(self.room.islands)}
 
-    def fill(self, beside_max: int | None = None) -> int:
-        """P3 for groups: as many as fit, domain by domain; how many are left over."""
+    def fill(self, full_max: int | None = None, beside: int = 0) -> int:
+        """P3 for groups: as many as fit, domain by domain; how many are left over.
+
+        At most `full_max` of them with all spares in their domain, the others with at least `beside`.
+        """
         left = self.shape.groups
         if self.shape.filler:
             left = self._fill_under(left)
         if self.shape.spares:
             # P3, before all that: a domain that holds the group and its spares.
-            most = left if beside_max is None else min(left, beside_max)
-            left -= most - self._fill_tier(most, with_spares=True)
-        return self._fill_tier(left, with_spares=False)
+            most = left if full_max is None else min(left, full_max)
+            self.full = most - self._fill_tier(most, self.shape.spares)
+            left -= self.full
+        return self._fill_tier(left, beside)
 
-    def split(self, with_spares: bool) -> int:
+    def split(self, beside: int) -> int:
         """P3 without groups: pods domain by domain; how many are left over."""
-        spares, left = self.shape.spares if with_spares else 0, self.shape.pods
-        room = {bay.domain: bay.pods_beside(spares) if spares else bay.pods_free for bay in self.bays().values()}
+        left = self.shape.pods
+        room = {bay.domain: bay.pods_beside(beside) if beside else bay.pods_free for bay in self.bays().values()}
         for domain, pods in self._portions(room, left, 1):
-            if self._put_one(self.bay(domain), pods, with_spares):
+            if self._put_one(self.bay(domain), pods, beside):
                 left -= pods
         return left
 
-    def put(self, domain: Domain, groups: int, with_spares: bool) -> int:
-        """Puts up to so many groups into one domain; how many it took."""
+    def put(self, domain: Domain, groups: int, beside: int) -> int:
+        """Puts up to so many groups into one domain, so many spares of each beside it; how many it took."""
         pods, bay = self.shape.group_pods or self.shape.pods, self.bay(domain)
         for count in range(groups):
-            if not self._put_one(bay, pods, with_spares):
+            if not self._put_one(bay, pods, beside):
                 return count
         return groups
 
@@ -135,14 +139,14 @@ class Packer:
         # Where the count alone would do, the spares are what finds no node of its own.
         return max(missing, 1) if left else 0
 
-    def _fill_tier(self, left: int, with_spares: bool) -> int:
-        """P3: as many groups as fit, those of one tier; how many are left over."""
+    def _fill_tier(self, left: int, beside: int) -> int:
+        """P3: as many groups as fit with so many spares beside them; how many are left over."""
         if not left:
             return 0
-        pods, spares = self.shape.group_pods or self.shape.pods, self.shape.spares if with_spares else 0
-        room = {domain: self._holds(domain, pods, spares, left) for domain in sorted(self.room.islands)}
-        for domain, groups in self._portions(room, left, pods + spares):
-            left -= self.put(domain, groups, with_spares)
+        pods = self.shape.group_pods or self.shape.pods
+        room = {domain: self._holds(domain, pods, beside, left) for domain in sorted(self.room.islands)}
+        for domain, groups in self._portions(room, left, pods + beside):
+            left -= self.put(domain, groups, beside)
         return left
 
     def _fill_under(self, left: int) -> int:
@@ -195,19 +199,12 @@ class Packer:
         bay = self._bays.get(domain)
         return self.room.islands[domain].gpus_free if bay is None else bay.gpus_free
 
-    def _put_one(self, bay: Bay, pods: int, with_spares: bool) -> bool:
+    def _put_one(self, bay: Bay, pods: int, beside: int) -> bool:
         had = bay.gpus_free
-        if with_spares and self.shape.spares:
-            both = bay.put_with_spares(pods, self.shape.spares)
-            if both is None:
-                return False
-            self._keep(bay, both[0], [(bay.domain, node) for node in both[1]], had)
-            self.beside += 1
-            return True
-        seats = bay.put_group(pods)
-        if seats is None:
+        both = bay.put_with_spares(pods, beside) if beside else (bay.put_group(pods), [])
+        if both is None or both[0] is None:
             return False
-        self._keep(bay, seats, [], had)
+        self._keep(bay, both[0], [(bay.domain, node) for node in both[1]], had)
         return True
 
     def _keep(self, bay: Bay, seats: list[str], spares: list[tuple[Domain, str]], had: int | None = None) -> None:

@@ -1,0 +1,32 @@
+"""What a plan leaves behind: the run and its leases in the snapshot, as a commit would write them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from planner.admit import Fit
+from planner.model import Lease, Run, Snapshot
+
+
+def committed(snapshot: Snapshot, run: Run, fit: Fit, now: int) -> Snapshot:
+    """The snapshot with the run started at `now`."""
+    first = len(snapshot.leases)
+    leases = tuple(
+        Lease(
+            namespace=run.namespace,
+            name=f"lease-{first + number}",
+            owner=run.owner,
+            run_name=run.name,
+            run_uid=run.uid,
+            group=seat.group,
+            node=seat.node,
+            gpus=seat.gpus,
+            role=seat.role,
+            start_at=now,
+            payer=seat.payer,
+            funding=seat.funding,
+        )
+        for number, seat in enumerate(fit.seats)
+    )
+    others = tuple(other for other in snapshot.runs if other.key != run.key)
+    return replace(snapshot, runs=(*others, run), leases=(*snapshot.leases, *leases))
