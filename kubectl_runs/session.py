@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from planner.model import Snapshot
 
 ENVIRONMENT = "KUBECTL_RUNS_SANDBOX"
+READS_MAX = 3
 
 
 class Session:
@@ -105,7 +106,12 @@ class Session:
         from kubectl_runs.commit.steps import drive
         from kubectl_runs.read import read
 
-        reading = drive(read(runs=tuple(runs)), self.store)
+        named = tuple(runs)
+        reading = drive(read(runs=named), self.store)
+        for _ in range(READS_MAX):
+            if not self._floor_passed(reading):
+                break
+            reading = drive(read(runs=named), self.store)
         self.__dict__["now"] = reading.now
         self.remark(reading)
         return reading
@@ -116,6 +122,20 @@ class Session:
             self.note(f"warning: {problem}")
         if not reading.snapshot.pods_visible:
             self.note("warning: foreign pods not visible; no plan is exact")
+
+    def _floor_passed(self, reading: Reading) -> bool:
+        """6.1: commands that only print read `base` once more, and start over if entries may have gone meanwhile."""
+        from kubectl_runs.store.protocol import Get, NotFound
+        from kubectl_runs.wire import decode
+        from kubectl_runs.wire.kinds import LEDGER
+
+        if reading.base_object is None:
+            return False
+        try:
+            base = self.store.perform(Get(kind=LEDGER, name="base")).object
+        except NotFound:
+            return True
+        return decode.ledger(base).floor > reading.base.seq
 
     @property
     def _given_now(self) -> int | None:

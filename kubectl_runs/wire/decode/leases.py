@@ -121,23 +121,27 @@ def _check(made: Lease, spec: Json) -> None:
         and spec["interval"].keys() <= INTERVAL_KEYS
         and (pod is None or pod.keys() <= POD_KEYS)
     )
-    typed = (
-        type(made.gpus) is int
-        and type(made.attempt) is int
-        and type(part["nodes"]) is list
+    numbers = type(made.gpus) is int and made.gpus >= 1 and type(made.attempt) is int and made.attempt >= 1
+    texts = (
+        _is_text(made.owner)
+        and _is_text(made.run_name)
         and type(made.run_uid) is str
-        and type(made.closed) is bool
-        and (pod is None or (type(pod["uid"]) is str and type(pod["name"]) is str and pod["name"] != ""))
+        and _is_text(made.node)
+        and _is_text(made.payer[0])
+        and _is_text(made.payer[1])
+        and (pod is None or (_is_text(pod["name"]) and type(pod["uid"]) is str))
+        and (not made.closed or _is_text(made.closure))
     )
-    if not (known and typed and made.gpus >= 1 and made.attempt >= 1):
+    if not (known and numbers and texts and type(part["nodes"]) is list and type(made.closed) is bool):
         raise ValueError("not the shape of a lease")
-    words = (made.owner, made.run_name, made.node, *made.payer, spec.get("node") or made.node, made.closure or "-")
-    if not all(type(word) is str and word for word in words):
-        raise ValueError("an empty text")
     if made.end_at is not None and made.end_at < made.start_at:
         raise Wrong("status.endTime", "is before interval.start")
-    if spec.get("node") not in (None, made.node):
+    if "node" in spec and spec["node"] not in (None, made.node):
         raise Wrong("spec.node", "must equal slice.nodes[0]")
+
+
+def _is_text(value: object) -> bool:
+    return type(value) is str and value != ""
 
 
 def _match_status(status: Any) -> None:
