@@ -83,13 +83,16 @@ class ClusterStore:
         """Carry out many, up to `threads` at a time."""
         outcomes: list[Reply | StoreError] = [Unknown("not begun")] * len(requests)
         turn = itertools.count()
+        faults: list[Exception] = []
 
         def work() -> None:
-            while (index := next(turn)) < len(requests):
+            while (index := next(turn)) < len(requests) and not faults:
                 try:
                     outcomes[index] = self.perform(requests[index])
                 except StoreError as error:
                     outcomes[index] = error
+                except Exception as error:  # a fault of ours must not end unseen in a thread
+                    faults.append(error)
 
         workers = [threading.Thread(target=work, daemon=True) for _ in range(min(self._threads, len(requests)) - 1)]
         for worker in workers:
@@ -97,6 +100,8 @@ class ClusterStore:
         work()
         for worker in workers:
             worker.join()
+        if faults:
+            raise faults[0]
         return outcomes
 
     def watch(

@@ -11,6 +11,7 @@ import json
 import os
 import ssl
 import sys
+import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,6 +41,7 @@ class Credentials:
     def __init__(self, access: Access) -> None:
         self._access = access
         self._proof: Proof | None = None
+        self._lock = threading.Lock()
 
     def headers(self) -> tuple[tuple[str, str], ...]:
         """The Authorization header, if this access has one."""
@@ -73,10 +75,11 @@ class Credentials:
         return bool(self._access.exec_plugin or self._access.token_file)
 
     def _current(self) -> Proof:
-        proof = self._proof
-        if proof is None or (proof.expires_at is not None and time.time() >= proof.expires_at):
-            proof = self._proof = self._fetch()
-        return proof
+        with self._lock:  # a plugin is asked once, however many threads begin at once
+            proof = self._proof
+            if proof is None or (proof.expires_at is not None and time.time() >= proof.expires_at):
+                proof = self._proof = self._fetch()
+            return proof
 
     def _fetch(self) -> Proof:
         access = self._access

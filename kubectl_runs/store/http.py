@@ -10,6 +10,7 @@ from __future__ import annotations
 import select
 import socket
 import ssl
+import time
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -18,6 +19,8 @@ from functools import lru_cache
 from http.client import HTTPException, HTTPMessage, HTTPResponse
 
 CONNECT_SECONDS = 10.0
+# Firewalls between forget quiet connections without a word, some after a minute.
+IDLE_SECONDS_MAX = 50.0
 
 Headers = Iterable[tuple[str, str]]  # pairs: a name may stand twice
 
@@ -72,7 +75,7 @@ class Connections:
     def __init__(self, endpoint: Endpoint, seconds: float) -> None:
         self.endpoint = endpoint
         self._seconds = seconds
-        self._idle: list[socket.socket] = []
+        self._idle: list[tuple[socket.socket, float]] = []  # with the time of their last answer
 
     def exchange(self, method: str, target: str, headers: Headers, body: bytes = b"") -> Answer:
         """One request, one whole answer. Raises `NotSent` or `NoAnswer`; never repeats anything."""
@@ -83,7 +86,7 @@ class Connections:
             if response.will_close:
                 sock.close()
             else:
-                self._idle.append(sock)
+                self._idle.append((sock, time.monotonic()))
         except (OSError, HTTPException) as error:
             sock.close()
             raise NoAnswer(describe(error)) from error
@@ -111,20 +114,20 @@ class Connections:
 
     def close(self) -> None:
         while self._idle:
-            self._idle.pop().close()
+            self._idle.pop()[0].close()
 
     def _take(self) -> socket.socket:
-        """An idle connection that the server has not hung up on, else a new one.
+        """An idle connection that is young enough and that the server has not hung up on, else a new one.
 
         A server's close makes the socket readable before we write; asking first is what keeps a write from being
         sent into a dead connection, where its fate would be unknown.
         """
         while self._idle:
             try:
-                sock = self._idle.pop()
+                sock, since = self._idle.pop()
             except IndexError:  # another thread was faster
                 break
-            if not _readable(sock):
+            if time.monotonic() - since < IDLE_SECONDS_MAX and not _readable(sock):
                 return sock
             sock.close()
         return self._dial()
@@ -138,6 +141,7 @@ class Connections:
             raise NotSent(f"{host}:{port}: {describe(error)}") from error
         try:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             if end.proxy:
                 _tunnel(sock, end)
             if end.tls:

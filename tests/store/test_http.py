@@ -143,6 +143,16 @@ def test_write_whose_answer_is_lost_is_unknown_and_never_repeated(server: Server
     assert server.targets == ["POST /api/v1/namespaces/a/pods"]
 
 
+def test_connection_that_was_idle_for_long_is_not_used_again(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    server.script = [Say(), Say()]
+    store = server.store()
+    store.perform(GET)
+    later = time.monotonic() + 60
+    monkeypatch.setattr(time, "monotonic", lambda: later)
+    store.perform(CREATE)
+    assert server.connections == 2
+
+
 def test_write_on_a_connection_that_went_stale_takes_a_new_one(server: Server) -> None:
     server.script = [Say(then="close"), Say(body={"metadata": {"name": "p"}})]
     store = server.store()

@@ -11,6 +11,7 @@ import sqlite3
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from kubectl_runs.store.protocol import Object, StoreError, Unavailable
@@ -182,13 +183,15 @@ class Database:
         self.in_memory = path == ":memory:"
         self._lock = threading.RLock()
         try:
+            if not self.in_memory:
+                Path(path).parent.mkdir(parents=True, exist_ok=True)
             self._sql = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
             if not self.in_memory:
                 self._sql.execute("PRAGMA journal_mode = WAL")
             # A crash of the machine may lose the last writes of a sandbox, a crash of the program does not.
             self._sql.execute(f"PRAGMA synchronous = {'OFF' if self.in_memory else 'NORMAL'}")
             self._format = self._make_tables()
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             raise SandboxError(f"sandbox {path}: {error}") from error
         if self._format != FORMAT:
             message = f"sandbox {path} has format {self._format}, this program reads {FORMAT}"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from kubectl_runs.store.protocol import (
     Bind,
@@ -50,8 +49,6 @@ class SandboxStore:
     @classmethod
     def open(cls, path: str, *, user: str = "") -> SandboxStore:
         """The sandbox in this file; a file that is not there yet is filled with the default world."""
-        if path != ":memory:":
-            Path(path).parent.mkdir(parents=True, exist_ok=True)
         store = cls(Database(path), user=user)
         store.fill(world.DEFAULT, unless_filled=True)
         return store
