@@ -7,7 +7,7 @@ could be spelled differently.
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -17,7 +17,7 @@ from kubectl_runs.wire.schema.parts import (
     ClosureReason,
     Count,
     Digest,
-    FreeObject,
+    Free,
     FundingClass,
     Gpus,
     GpuSeconds,
@@ -138,9 +138,7 @@ class EntrySpec(Part):
         None, max_length=1000, description="Budgets that were asked, as they stood."
     )
     plan: Digest | None = Field(None, description="Digest of the decision that was shown to the user.")
-    trace: Annotated[list[FreeObject], Field(max_length=10000)] | None = Field(
-        None, description="Why: the steps of it."
-    )
+    trace: list[Free] | None = Field(None, max_length=10000, description="Why: the steps of the decision, as recorded.")
     opens: list[Opened] | None = Field(None, max_length=LEASES_MAX, description="Leases that it opens.")
     ends: list[Ended] | None = Field(None, max_length=LEASES_MAX, description="Leases whose pods have to stop.")
     closes: list[Closed] | None = Field(None, max_length=LEASES_MAX, description="Leases that it closes, of one run.")
