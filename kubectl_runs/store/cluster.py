@@ -16,8 +16,8 @@ from urllib.parse import quote
 from kubectl_runs import __version__
 from kubectl_runs.store import status
 from kubectl_runs.store.access import Access
-from kubectl_runs.store.credentials import Credentials
-from kubectl_runs.store.http import Answer, Connections, NoAnswer, NotSent
+from kubectl_runs.store.credentials import Credentials, Proof
+from kubectl_runs.store.http import Answer, Connections, Headers, NoAnswer, NotSent
 from kubectl_runs.store.protocol import (
     Change,
     Conflict,
@@ -193,11 +193,14 @@ class ClusterStore:
         writes = method != "GET" if writes is None else writes
         refreshed = False
         for attempt in itertools.count(1):
-            answer = self._exchange(method, target, body, content_type, writes=writes)
+            proof = self._credentials.proof()
+            headers = [*self._headers, *self._credentials.headers(proof), ("Accept-Encoding", "gzip")]
+            headers += [("Content-Type", content_type)] if body else []
+            answer = self._exchange(method, target, headers, body, writes=writes)
             if answer.status < 300:
                 return answer
             error = status.error_of(answer, writes=writes)
-            if isinstance(error, Unauthorized) and not refreshed and self._refresh():
+            if isinstance(error, Unauthorized) and not refreshed and self._refresh(proof):
                 refreshed = True
             elif isinstance(error, TooMany) and attempt <= RETRIES_MAX:
                 time.sleep(min(error.details.get("retryAfterSeconds") or 1, RETRY_SECONDS_MAX))
@@ -205,10 +208,8 @@ class ClusterStore:
                 raise error
         raise AssertionError("unreachable")
 
-    def _exchange(self, method: str, target: str, body: bytes, content_type: str, *, writes: bool) -> Answer:
-        headers = [*self._headers, *self._credentials.headers(), ("Accept-Encoding", "gzip")]
-        if body:
-            headers.append(("Content-Type", content_type))
+    def _exchange(self, method: str, target: str, headers: Headers, body: bytes, *, writes: bool) -> Answer:
+        """One request, and what a missing answer to it means."""
         for again in (not writes, False):
             try:
                 return self._connect().exchange(method, target, headers, body)
@@ -222,7 +223,7 @@ class ClusterStore:
         raise AssertionError("unreachable")
 
     def _stream(self, target: str, silence_seconds: float) -> Iterator[bytes]:
-        headers = (*self._headers, *self._credentials.headers())
+        headers = (*self._headers, *self._credentials.headers(self._credentials.proof()))
         try:
             answer, lines = self._connect().stream("GET", target, headers, silence_seconds)
         except (NotSent, NoAnswer) as error:
@@ -237,10 +238,10 @@ class ClusterStore:
                 self._connections = Connections(self._credentials.endpoint(), self._seconds)
             return self._connections
 
-    def _refresh(self) -> bool:
+    def _refresh(self, refused: Proof) -> bool:
         """After a 401: fetch new credentials, if there is a way to; their certificate needs new connections."""
         with self._lock:
-            if not self._credentials.refresh():
+            if not self._credentials.refresh(refused):
                 return False
             self._connections = None
             return True

@@ -43,9 +43,16 @@ class Credentials:
         self._proof: Proof | None = None
         self._lock = threading.Lock()
 
-    def headers(self) -> tuple[tuple[str, str], ...]:
+    def proof(self) -> Proof:
+        """What to show, fetched if there is none or it has expired."""
+        with self._lock:  # a plugin is asked once, however many threads begin at once
+            proof = self._proof
+            if proof is None or (proof.expires_at is not None and time.time() >= proof.expires_at):
+                proof = self._proof = self._fetch()
+            return proof
+
+    def headers(self, proof: Proof) -> tuple[tuple[str, str], ...]:
         """The Authorization header, if this access has one."""
-        proof = self._current()
         if proof.token:
             return (("Authorization", f"Bearer {proof.token}"),)
         if self._access.username:
@@ -64,22 +71,17 @@ class Credentials:
             host=url.hostname,
             port=url.port or (443 if secure else 80),
             prefix=url.path.rstrip("/"),
-            tls=_tls(access, self._current()) if secure else None,
+            tls=_tls(access, self.proof()) if secure else None,
             server_name=access.server_name,
             proxy=_proxy(access.proxy_url or _environment_proxy(url.scheme, url.hostname)),
         )
 
-    def refresh(self) -> bool:
-        """Forget what was refused; false when nothing newer can be had."""
-        self._proof = None
+    def refresh(self, refused: Proof) -> bool:
+        """Forget what was refused, unless another thread has done so; false when nothing newer can be had."""
+        with self._lock:
+            if self._proof is refused:
+                self._proof = None
         return bool(self._access.exec_plugin or self._access.token_file)
-
-    def _current(self) -> Proof:
-        with self._lock:  # a plugin is asked once, however many threads begin at once
-            proof = self._proof
-            if proof is None or (proof.expires_at is not None and time.time() >= proof.expires_at):
-                proof = self._proof = self._fetch()
-            return proof
 
     def _fetch(self) -> Proof:
         access = self._access
