@@ -42,9 +42,21 @@ def _place_groups(room: Room, shape: Shape, used: tuple[Domain, ...]) -> Placeme
         return _place_together(room, shape, used)
     first = Packer(room, shape, used)
     result = first.finish(first.fill())
-    if isinstance(result, Unplaced) and shape.spares and first.gpus_free_before >= shape.gpus:
-        return _place_anyhow(room, shape, used, first.full) or result
-    return result
+    if isinstance(result, Placement) or not shape.spares or first.gpus_free_before < shape.gpus:
+        return result
+    return _place_elsewhere(room, shape, used, first) or _place_anyhow(room, shape, used, first.full) or result
+
+
+def _place_elsewhere(room: Room, shape: Shape, used: tuple[Domain, ...], last: Packer) -> Placement | None:
+    """P4: a domain near which no node is left for spares gives way to the next that has one."""
+    barred: dict[Domain, None] = {}
+    while (lonely := last.without_spares()) is not None:
+        barred[lonely] = None
+        last = Packer(room, shape, used, barred)
+        again = last.finish(last.fill())
+        if isinstance(again, Placement):
+            return again
+    return None
 
 
 def _place_anyhow(room: Room, shape: Shape, used: tuple[Domain, ...], full: int) -> Placement | None:

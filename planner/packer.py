@@ -5,7 +5,7 @@ Keeps the bays as they fill and the groups placed so far. Which attempts are mad
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from heapq import heapify, heapreplace
 
@@ -20,8 +20,9 @@ PASSED_MAX = 16  # domains passed over that a trace names
 class Packer:
     """One attempt at placing a run: the bays as they fill, and the groups placed so far."""
 
-    def __init__(self, room: Room, shape: Shape, used: Iterable[Domain] = ()) -> None:
+    def __init__(self, room: Room, shape: Shape, used: Iterable[Domain] = (), barred: Collection[Domain] = ()) -> None:
         self.room, self.shape = room, shape
+        self._barred = barred  # domains that may hold spares only
         self.used = dict.fromkeys(used)
         self._bays: dict[Domain, Bay] = {}
         self.full = 0  # groups placed with all their spares in the same domain
@@ -90,6 +91,11 @@ class Packer:
                 spares.append(found)
         return missing
 
+    def without_spares(self) -> Domain | None:
+        """The domain of the first group that lacks a spare."""
+        short = (len(spares) < self.shape.spares for spares in self._spares)
+        return next((domain for domain, lacks in zip(self._domains, short, strict=True) if lacks), None)
+
     def groups(self) -> tuple[PlacedGroup, ...]:
         first = self.shape.first_index
         return tuple(
@@ -144,7 +150,8 @@ class Packer:
         if not left:
             return 0
         pods = self.shape.group_pods or self.shape.pods
-        room = {domain: self._holds(domain, pods, beside, left) for domain in sorted(self.room.islands)}
+        homes = [domain for domain in sorted(self.room.islands) if domain not in self._barred]
+        room = {domain: self._holds(domain, pods, beside, left) for domain in homes}
         for domain, groups in self._portions(room, left, pods + beside):
             left -= self.put(domain, groups, beside)
         return left

@@ -54,7 +54,7 @@ def test_pack_seats_groups_exactly_where_some_seating_exists(seed: int) -> None:
 @given(SEEDS)
 def test_pack_seats_a_group_with_spares_exactly_where_some_seating_exists(seed: int) -> None:  # P4
     for case in cases(seed, nodes_max=4, gpus_max=5, pods_max=3):
-        run = replace(case.run, malleable=None, opportunistic=False, cross_group_spread=False)
+        run = replace(case.run, malleable=None, opportunistic=False)
         run = replace(run, group_gpus=run.gpus_total, spares_per_group=case.random.randint(1, 3))
         answer = place(World.of(case.snapshot, NOW).room(run), shape_of(run))
         able = may_sit(case.snapshot.nodes, run, [run.gpus_total // run.gpus_per_pod])
