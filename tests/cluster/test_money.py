@@ -88,7 +88,7 @@ def test_bill_of_a_run_is_the_sum_of_its_leases(cofunded: Island) -> None:
     bill = answer(cofunded, "who-pays", "train")
 
     assert bill["total"] == {"gpus": 0, "gpuSeconds": sum(map(_gpu_seconds, leases))}
-    exported = csv.DictReader(io.StringIO(cofunded.cli("export", "--format", "csv").ok().stdout))
+    exported = csv.DictReader(io.StringIO(cofunded.cli("export", "-n", cofunded.namespace).ok().stdout))
     assert sum(int(row["gpuSeconds"]) for row in exported) == bill["total"]["gpuSeconds"]
 
 
@@ -105,7 +105,7 @@ def test_sponsors_added_to_a_waiting_run_let_it_start(island: Island, tmp_path: 
     lending = {"allow": True, "to": [f"{island.owner}*"]}
     island.add_budget(concurrency=16, name=f"{island.name}-lender", owner=f"lab:{island.name}", lending=lending)
     run = island.run("poor", 16, resources={"gpusPerPod": 8})
-    island.admin.create("runs", run)
+    island.admin.create("runs", run, island.namespace)
     before = answer(island, "plan", "poor") if island.cli("plan", "poor").exit_code == 0 else None
     assert before is None or before["decision"] != "start"
 
