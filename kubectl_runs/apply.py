@@ -11,7 +11,18 @@ from copy import deepcopy
 from dataclasses import dataclass
 from enum import StrEnum
 
-from kubectl_runs.store.protocol import Conflict, Create, Get, NotFound, Object, Replace, Reply, Store, StoreError
+from kubectl_runs.store.protocol import (
+    AlreadyExists,
+    Conflict,
+    Create,
+    Get,
+    NotFound,
+    Object,
+    Replace,
+    Reply,
+    Store,
+    StoreError,
+)
 from kubectl_runs.wire.kinds import INSTALLED, LEDGER, NAMESPACE, Kind
 
 _KINDS = {kind.name: kind for kind in (*INSTALLED, LEDGER, NAMESPACE)}
@@ -54,25 +65,28 @@ def apply_all(store: Store, objects: Iterable[Object], *, dry_run: bool) -> list
 
 def apply(store: Store, wanted: Object, *, dry_run: bool) -> Outcome:
     """Bring one object to what it should be."""
-    kind = kind_of(wanted)
     for attempt in range(1, _WRITES_MAX + 1):
         try:
-            live = store.perform(_look(wanted)).object
-        except NotFound:
-            _create(store, Create(kind=kind, object=wanted, dry_run=dry_run))
-            return _outcome(wanted, Result.CREATED)
-        draft = merged(live, wanted)
-        try:
-            trial = store.perform(Replace(kind=kind, object=draft, dry_run=True)).object
-            if same(trial, live):
-                return _outcome(wanted, Result.UNCHANGED)
-            if not dry_run:
-                store.perform(Replace(kind=kind, object=draft))
-            return _outcome(wanted, Result.CONFIGURED)
-        except Conflict:
+            return _outcome(wanted, _write(store, wanted, dry_run))
+        except (Conflict, AlreadyExists):
             if attempt == _WRITES_MAX:
                 raise
     raise AssertionError("the last attempt returns or raises")
+
+
+def _write(store: Store, wanted: Object, dry_run: bool) -> Result:
+    kind = kind_of(wanted)
+    try:
+        live = store.perform(_look(wanted)).object
+    except NotFound:
+        _create(store, Create(kind=kind, object=wanted, dry_run=dry_run))
+        return Result.CREATED
+    draft = merged(live, wanted)
+    if same(store.perform(Replace(kind=kind, object=draft, dry_run=True)).object, live):
+        return Result.UNCHANGED
+    if not dry_run:
+        store.perform(Replace(kind=kind, object=draft))
+    return Result.CONFIGURED
 
 
 def _create(store: Store, request: Create) -> None:
@@ -81,6 +95,16 @@ def _create(store: Store, request: Create) -> None:
     except NotFound:
         if not request.dry_run:  # in a dry run what it stands on was not made either
             raise
+
+
+def combined(objects: Iterable[Object]) -> list[Object]:
+    """Each object once, in the order of first mention: two grants of one role make one binding."""
+    made: dict[tuple[str, str, str], Object] = {}
+    for each in objects:
+        metadata = each["metadata"]
+        key = (each["kind"], metadata.get("namespace", ""), metadata["name"])
+        made[key] = merged(made[key], each) if key in made else each
+    return list(made.values())
 
 
 def merged(live: Object, wanted: Object) -> Object:

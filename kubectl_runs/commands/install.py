@@ -112,7 +112,7 @@ def install(
     """Everything in the order in which it depends on each other. A sandbox has its kinds built in, and no rights."""
     if sandbox:
         return [_ledger(store, topology, dry_run)]
-    from kubectl_runs.apply import Result, apply_all
+    from kubectl_runs.apply import Result, apply_all, combined
     from kubectl_runs.store.protocol import Forbidden, NotFound
     from kubectl_runs.wire.crds import definitions
     from kubectl_runs.wire.policies import policies
@@ -123,7 +123,7 @@ def install(
         if not dry_run:
             _wait_until_served(store, crds)
         rights = apply_all(store, [*policies(), *roles()], dry_run=dry_run)
-        granted = apply_all(store, bindings, dry_run=dry_run)
+        granted = apply_all(store, combined(bindings), dry_run=dry_run)
         ledger = _ledger(store, topology, dry_run)
         if not dry_run and any(outcome.result is not Result.UNCHANGED for outcome in (*crds, *rights, ledger)):
             _wait_until_in_force(store)

@@ -100,7 +100,8 @@ def test_weakened_policy_is_repaired_and_foreign_labels_stay(plane: ControlPlane
 def test_grants_add_subjects_and_keep_earlier_ones(plane: ControlPlane, first: tuple[Object, Object]) -> None:
     assert first
     fleet.add_namespace(plane, "team-x")
-    install(plane, "--grant", "researcher=oidc:readers:team-x", "--grant", "auditor=finance")
+    both = install(plane, "--grant", "researcher=oidc:readers:team-x", "--grant", "auditor=finance")
+    assert results(both) == {"created": 3, "unchanged": SHIPPED + 1}
     answer = install(plane, "--grant", "researcher=others:team-x", "--grant", "daemon=gpu-system:bot")
     assert result_of(answer, "RoleBinding", "kubectl-runs-researcher") == "configured"
     client = plane.client()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kubectl_runs.apply import combined
 from kubectl_runs.commands.install import bindings_of
 from kubectl_runs.errors import UsageError
 
@@ -50,3 +51,15 @@ def test_daemon_without_namespace_is_a_group() -> None:
 def test_grant_that_means_nothing_is_refused(words: str) -> None:
     with pytest.raises(UsageError, match="--grant"):
         bindings_of(words)
+
+
+def test_two_grants_of_one_role_make_one_binding_with_both_subjects() -> None:
+    words = ("researcher=a:one", "researcher=b:two", "researcher=a:two")
+    made = combined(binding for each in words for binding in bindings_of(each))
+    assert [
+        (each["metadata"].get("namespace", ""), [subject["name"] for subject in each["subjects"]]) for each in made
+    ] == [
+        ("one", ["a"]),
+        ("", ["a", "b"]),
+        ("two", ["b", "a"]),
+    ]
