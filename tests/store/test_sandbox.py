@@ -205,6 +205,20 @@ def test_two_processes_that_open_a_new_file_at_once_make_one_world(tmp_path: Pat
     assert len(store.perform(List(kind=NODE)).items) == 18
 
 
+def test_reading_imports_nothing_heavy_and_waits_for_no_writer(tmp_path: Path) -> None:
+    path = str(tmp_path / "sandbox.db")
+    store = SandboxStore.open(path)
+    code = (
+        "import sys\nfrom kubectl_runs.store import open_sandbox\nfrom kubectl_runs.store.protocol import List\n"
+        "from kubectl_runs.wire.kinds import NODE\n"
+        f"assert len(open_sandbox({path!r}).perform(List(kind=NODE)).items) == 18\n"
+        "assert not {'pydantic', 'kubernetes', 'rich', 'asyncio', 'yaml', 'http.client'} & set(sys.modules)"
+    )
+    root = str(Path(__file__).parents[2])
+    with store.database.writing():
+        assert subprocess.run([sys.executable, "-c", code], cwd=root, timeout=20).returncode == 0
+
+
 def test_state_survives_as_plain_json(tmp_path: Path) -> None:
     """Anybody can look into the file with sqlite3."""
     import sqlite3

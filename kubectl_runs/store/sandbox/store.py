@@ -80,6 +80,8 @@ class SandboxStore:
 
     def fill(self, plan: world.World, *, unless_filled: bool = False) -> bool:
         """Make the world anew, or only if there is none; whether it did."""
+        if unless_filled and self._is_filled():  # a reader that opens the file waits for no writer
+            return False
         with self._database.writing() as tx:
             if unless_filled and tx.fact("world"):
                 return False
@@ -90,6 +92,10 @@ class SandboxStore:
             for kind, value in plan.objects():
                 self._create(tx, Rights(), Create(kind=kind, object=value))
         return True
+
+    def _is_filled(self) -> bool:
+        with self._database.reading() as tx:
+            return tx.fact("world") is not None
 
     def perform(self, request: Request) -> Reply:
         """Carry out one request."""
