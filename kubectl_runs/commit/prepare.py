@@ -162,19 +162,30 @@ def _get_pod(body: Object) -> Get:
 
 
 def _create_service(run: Object) -> Steps[None]:
-    """The headless service; one that is there already has to be this run's."""
+    """The headless service; one that is there already has to be this run's, or an earlier one's of its name."""
     body = service_object(run)
+    name, namespace = body["metadata"]["name"], body["metadata"]["namespace"]
     outcome = yield from attempt(Create(kind=SERVICE, object=body))
-    if isinstance(outcome, Unknown | AlreadyExists):
-        name, namespace = body["metadata"]["name"], body["metadata"]["namespace"]
-        found = yield from attempt(Get(kind=SERVICE, name=name, namespace=namespace))
-        if isinstance(found, NotFound):
-            found = yield from attempt(Create(kind=SERVICE, object=body))
-        owners = [owner["uid"] for owner in good(found).object["metadata"].get("ownerReferences") or ()]
-        if run["metadata"]["uid"] not in owners:
-            raise RunsError(f"service {namespace}/{name} exists and is not this run's, which needs that name")
-        return
+    for _ in range(PATIENCE):
+        if not isinstance(outcome, Unknown | AlreadyExists):
+            break
+        outcome = yield from attempt(Get(kind=SERVICE, name=name, namespace=namespace))
+        if isinstance(outcome, Reply) and not _owned(outcome.object, run["metadata"]["uid"]):
+            if not _owned(outcome.object):
+                raise RunsError(f"service {namespace}/{name} exists and is no run's; the run needs that name")
+            # The garbage collector is about to delete it: it must not do so later, under this run.
+            uid = outcome.object["metadata"]["uid"]
+            yield from attempt(Delete(kind=SERVICE, name=name, namespace=namespace, uid=uid))
+            outcome = yield from attempt(Create(kind=SERVICE, object=body))
+        elif isinstance(outcome, NotFound):
+            outcome = yield from attempt(Create(kind=SERVICE, object=body))
     good(outcome)
+
+
+def _owned(value: Object, uid: str = "") -> bool:
+    """Whether a run owns it: this one, or any."""
+    owners = [owner for owner in value["metadata"].get("ownerReferences") or () if owner.get("kind") == "Run"]
+    return any(not uid or owner.get("uid") == uid for owner in owners)
 
 
 def delete_pods(namespace: str, pods: Sequence[PreparedPod]) -> Steps[None]:
