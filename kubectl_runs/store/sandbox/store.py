@@ -136,20 +136,25 @@ class SandboxStore:
         change anything, it lets virtual time pass instead and ends."""
         selected = matcher(kind, labels, fields)
         end = time.monotonic() + seconds
-        if resource_version:
-            version = int(resource_version)
-        else:
-            now = self._list(List(kind=kind, namespace=namespace, labels=labels, fields=fields))
-            yield from (Change(type="ADDED", object=item) for item in now.items)
-            version = int(now.resource_version)
+        version = int(resource_version or 0)
+        if not resource_version:
+            there = self._list(List(kind=kind, namespace=namespace, labels=labels, fields=fields))
+            yield from (Change(type="ADDED", object=item) for item in there.items)
+            version = int(there.resource_version)
         while True:
             version, logged = self._changes_after(version, kind, namespace)
             yield from (change for entry in logged if (change := _seen(entry, selected)))
-            if not logged:
-                if time.monotonic() >= end or (self._database.in_memory and not self._pass_in_memory(seconds)):
+            if logged:
+                continue
+            if self._database.in_memory:
+                if not seconds:
                     return
-                seconds = 0 if self._database.in_memory else seconds
-                time.sleep(0 if self._database.in_memory else POLL_SECONDS)
+                self.advance(seconds)
+                seconds = 0
+            elif time.monotonic() < end:
+                time.sleep(POLL_SECONDS)
+            else:
+                return
 
     def logs(
         self, namespace: str, pod: str, *, container: str = "", follow: bool = False, tail: int | None = None
@@ -183,11 +188,6 @@ class SandboxStore:
 
     def close(self) -> None:
         self._database.close()
-
-    def _pass_in_memory(self, seconds: int) -> bool:
-        if seconds:
-            self.advance(seconds)
-        return bool(seconds)
 
     def _changes_after(self, version: int, kind: Kind, namespace: str) -> tuple[int, list[Logged]]:
         with self._database.reading() as tx:
