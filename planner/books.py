@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from planner.family import Purse, Tree, funding_class
 from planner.fold import Settlement
-from planner.holds import FOREVER, Hold, Timeline, held
+from planner.holds import FOREVER, Hold, Timeline
 from planner.model import (
     DAY,
     Envelope,
@@ -276,8 +276,8 @@ class Promises:
         if line is None:
             line = Timeline(p.hold for p in mine if p.counted and (p.lent or not lent))
             self._timelines[payer, lent] = line
-        own = (p.hold for p in ask.own if p.payer == payer and p.counted and (p.lent or not lent))
-        return line.held(ask.now, ask.horizon) - sum(held(hold, ask.now, ask.horizon) for hold in own)
+        own = [p.hold for p in ask.own if p.payer == payer and p.counted and (p.lent or not lent)]
+        return line.held(ask.now, ask.horizon, own)
 
     def seconds(self, envelope: Envelope, payer: Payer, ask: Ask, lent: bool = False) -> int:
         """GPU-hours that promises hold from the moment they are made, whatever the work."""

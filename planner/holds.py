@@ -1,13 +1,14 @@
 """What reservations hold, at an instant and for a piece of work (F3).
 
-A hold counts against new work unless that work ends before the hold begins. Sums are kept sorted by time, so asking
-costs a bisection whatever the number of promises.
+A hold counts against new work unless that work ends before the hold begins. Holds that follow one another on the same
+GPUs count once: what matters is the most that is held at any one time while the work runs.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -25,25 +26,33 @@ class Hold(NamedTuple):
 class Timeline:
     """The holds on one node or one envelope, ready to be asked at any instant."""
 
-    __slots__ = ("_finish_sums", "_finishes", "_start_sums", "_starts")
+    __slots__ = ("_held", "_holds", "_instants", "_most_after")
 
     def __init__(self, holds: Iterable[Hold]) -> None:
-        begun = sorted(holds)
-        ended = sorted(begun, key=lambda hold: hold.finish_at)
-        self._starts = [hold.start_at for hold in begun]
-        self._start_sums = [0, *accumulate(hold.gpus for hold in begun)]
-        self._finishes = [hold.finish_at for hold in ended]
-        self._finish_sums = [0, *accumulate(hold.gpus for hold in ended)]
+        self._holds = tuple(holds)
+        changes: dict[int, int] = {}
+        for hold in self._holds:
+            changes[hold.start_at] = changes.get(hold.start_at, 0) + hold.gpus
+            changes[hold.finish_at] = changes.get(hold.finish_at, 0) - hold.gpus
+        self._instants = sorted(changes)
+        # Held from each instant on, until the next one; nothing before the first.
+        self._held = [0, *accumulate(changes[instant] for instant in self._instants)]
+        self._most_after = [*accumulate(reversed(self._held), max)][::-1]
 
-    def held(self, now: int, horizon: int) -> int:
-        """F3: GPUs of holds that begin before the horizon and are not over by now."""
-        begun = self._start_sums[bisect_left(self._starts, horizon)]
-        return begun - self._finish_sums[bisect_right(self._finishes, now)]
+    def held(self, now: int, horizon: int, own: Collection[Hold] = ()) -> int:
+        """F3: the most that is held at any one time from now until the horizon, a run's own holds aside."""
+        if own:
+            return self._without(own).held(now, horizon)
+        first = bisect_right(self._instants, now)
+        last = bisect_left(self._instants, horizon)
+        if last == len(self._instants):
+            return self._most_after[first]
+        return max(self._held[first : max(first, last) + 1])
 
-
-def held(hold: Hold, now: int, horizon: int) -> int:
-    """The same for one hold alone: what a run's own reservation must not count against it."""
-    return hold.gpus if hold.start_at < horizon and hold.finish_at > now else 0
+    def _without(self, own: Collection[Hold]) -> Timeline:
+        left = Counter(self._holds)
+        left.subtract(own)
+        return Timeline(left.elements())
 
 
 def horizon(now: int, duration: int | None, opportunistic: bool) -> int:

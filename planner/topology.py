@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from planner.holds import Hold, Timeline, held
+from planner.holds import Hold, Timeline
 from planner.model import Domain, LabelRequirement, Lease, Node, Pod, PodNeeds, Role, Run, Taint, Toleration
 
 # Kubernetes puts these on nodes that are cordoned or not ready; the empty fleet has those nodes too (F1 a).
@@ -158,9 +158,8 @@ class Fleet:
         use = self.use[node.name]
         free = node.gpus - use.active - use.rest - (use.spare if use.spare > use.filler else use.filler)
         if node.name in self.holds:
-            free -= self.holds[node.name].held(view.now, view.horizon)
-            if node.name in view.own:
-                free += held(view.own[node.name], view.now, view.horizon)
+            own = (view.own[node.name],) if node.name in view.own else ()
+            free -= self.holds[node.name].held(view.now, view.horizon, own)
         return free if free > 0 else 0
 
     def room(self, run: Run, view: View, only: Domain | None = None) -> Room:
