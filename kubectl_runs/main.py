@@ -143,10 +143,12 @@ def _usage(wrong: Exception) -> errors.RunsError:
 
 def _from_store(error: Exception) -> errors.RunsError:
     """A store's error that no command put in better words; anything else is a fault of ours and is raised."""
-    from kubectl_runs.store.protocol import StoreError, Unknown
+    from kubectl_runs.store.protocol import NO_SUCH_KIND, NotFound, StoreError, Unknown
 
     if not isinstance(error, StoreError):
         raise error
+    if isinstance(error, NotFound) and error.message == NO_SUCH_KIND:
+        return errors.RunsError("the cluster does not know our kinds", hint=f"{PROGRAM} install")
     if isinstance(error, Unknown):
         return errors.OutcomeUnknown(f"no reply, the outcome is unknown: {error.message}")
     return errors.RunsError(error.message, hint=str(error.details.get("hint", "")))

@@ -150,13 +150,14 @@ class Session:
 
     def find(self, kind: Kind, name: str) -> Object:
         """The object named; in a file without `-n` it may be in any namespace, if only one has that name."""
-        from kubectl_runs.store.protocol import Get, List, NotFound
+        from kubectl_runs.store.protocol import NO_SUCH_KIND, Get, List, NotFound
 
         namespace, bare = self.key(name)
         try:
             return self.store.perform(Get(kind=kind, name=bare, namespace=namespace)).object
-        except NotFound:
-            pass
+        except NotFound as missing:
+            if missing.message == NO_SUCH_KIND:
+                raise
         elsewhere = []
         if self.is_file and not self.flags.namespace and namespace == self.namespace:
             everything = self.store.perform(List(kind=kind)).items

@@ -134,6 +134,9 @@ class StoreError(Exception):
         self.server_time: int | None = None
 
 
+NO_SUCH_KIND = "404 page not found"  # what an API server says of a kind that nobody installed
+
+
 class NotFound(StoreError):
     code = 404
 
