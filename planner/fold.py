@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
+from planner.holds import FOREVER
 from planner.model import (
     Entry,
     EntryKind,
@@ -23,7 +24,7 @@ from planner.model import (
     Snapshot,
 )
 
-Attempt = tuple[str, str, int]  # run key, run uid, attempt
+Attempt = tuple[str, str, str, int]  # namespace, name and uid of the run, attempt
 Settlement = dict[tuple[Payer, FundingClass], int]
 
 
@@ -109,16 +110,19 @@ def first_starts(snapshot: Snapshot, leases: Iterable[Lease]) -> dict[Attempt, i
     starts: dict[Attempt, int] = {}
     for lease in leases:
         if lease.role is not Role.SPARE:
-            attempt = (lease.run_key, lease.run_uid, lease.attempt)
-            known = starts.get(attempt)
-            if known is None or lease.start_at < known:
+            attempt = attempt_of(lease)
+            if lease.start_at < starts.get(attempt, FOREVER):
                 starts[attempt] = lease.start_at
     for lease in snapshot.leases:
         if lease.closed and lease.role is not Role.SPARE:
-            attempt = (lease.run_key, lease.run_uid, lease.attempt)
+            attempt = attempt_of(lease)
             if attempt in starts and lease.start_at < starts[attempt]:
                 starts[attempt] = lease.start_at
     return starts
+
+
+def attempt_of(lease: Lease) -> Attempt:
+    return lease.namespace, lease.run_name, lease.run_uid, lease.attempt
 
 
 def same_run(run: Run | None, uid: str) -> bool:

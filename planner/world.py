@@ -7,7 +7,7 @@ with budgets `unused`. Nothing here chooses; the choosing is in `cover`, `pack` 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from planner import fold
 from planner.books import Ask, Books, Promise, Promises, promises_of
@@ -53,15 +53,17 @@ class World:
 
     def without(self, lease_keys: Iterable[str]) -> World:
         """As if those leases were closed now and their pods gone."""
-        gone = [self.leases[key] for key in dict.fromkeys(lease_keys) if key in self.leases]
-        return self._closed([(lease, self.index.ends_at(lease), self.now) for lease in gone], self.now)
+        gone = {key: self.leases[key] for key in lease_keys if key in self.leases}
+        ended = [(lease, self.index.ends_at(lease), self.now) for lease in gone.values()]
+        return self._closed(gone, ended, self.now)
 
     def at(self, instant: int) -> World:
         """As if it were then: work with a duration has ended, windows have moved, reservations are due."""
         if instant <= self.now:
             return self
-        ended = [self.leases[key] for key in self.index.ended_by(instant) if key in self.leases]
-        return self._closed([(lease, end, end or instant) for lease, end in self._ends(ended)], instant)
+        over = [(end, key) for end, key in self.index.ended_by(instant) if key in self.leases]
+        ended = [(self.leases[key], end, end) for end, key in over]
+        return self._closed([key for _, key in over], ended, instant)
 
     def unused(self, instant: int) -> World:
         """F1 (a): as if nobody held or reserved anything at that instant; hours burnt until now stay burnt."""
@@ -140,14 +142,9 @@ class World:
         older = [made for made in blocked if made.run_key != run.key and (not mine or _age(made) < min(mine))]
         return frozenset(share.payer for made in older for share in made.payers)
 
-    def _ends(self, leases: Iterable[Lease]) -> Iterable[tuple[Lease, int | None]]:
-        return ((lease, self.index.ends_at(lease)) for lease in leases)
-
-    def _closed(self, ended: list[tuple[Lease, int | None, int]], now: int) -> World:
-        keys = dict.fromkeys(lease.key for lease, _, _ in ended)
+    def _closed(self, keys: Collection[str], ended: Sequence[tuple[Lease, int | None, int]], now: int) -> World:
         if not keys:
-            books = self.books.closed((), now)
-            return World(self.index, now, self.leases, books, self.fleet)
+            return World(self.index, now, self.leases, self.books.closed((), now), self.fleet)
         leases = dict(self.leases)
         for key in keys:
             del leases[key]
@@ -186,7 +183,7 @@ class Index:
         return (promise for promises in self.promises_by_run.values() for promise in promises)
 
     def ends_at(self, lease: Lease) -> int | None:
-        return self._ends.get((lease.run_key, lease.run_uid, lease.attempt))
+        return self._ends.get(fold.attempt_of(lease))
 
     def leases_of(self, run: Run) -> Iterable[Lease]:
         if self._by_run is None:
@@ -196,12 +193,12 @@ class Index:
         found = self._by_run.get((run.namespace, run.name), ())
         return [lease for lease in found if fold.same_run(run, lease.run_uid)]
 
-    def ended_by(self, instant: int) -> Iterable[str]:
-        """Leases whose known end has come by then, those past their duration included."""
+    def ended_by(self, instant: int) -> list[tuple[int, str]]:
+        """Leases whose known end has come by then, with it; those past their duration included."""
         if self._order is None:
             known = ((self.ends_at(lease), key) for key, lease in self._leases.items())
             self._order = sorted((end, key) for end, key in known if end is not None)
-        return (key for _, key in self._order[: bisect_right(self._order, (instant, "\U0010ffff"))])
+        return self._order[: bisect_right(self._order, (instant, "\U0010ffff"))]
 
     def instants(self) -> set[int]:
         """Ends of leases, windows that open or close, reservations that begin or finish."""
@@ -225,8 +222,9 @@ class Index:
         """C2: when each attempt ends; one past its duration counts until now and nothing more."""
         ends = {}
         for attempt, start in starts.items():
-            run = self.runs.get(attempt[0])
-            if run is not None and run.duration is not None and fold.same_run(run, attempt[1]):
+            namespace, name, uid, _ = attempt
+            run = self.runs.get(f"{namespace}/{name}")
+            if run is not None and run.duration is not None and fold.same_run(run, uid):
                 ends[attempt] = max(self.now, start + run.duration)
         return ends
 
