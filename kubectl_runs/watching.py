@@ -69,7 +69,7 @@ def view(run: Json, leases: Sequence[Json], promises: Sequence[Json], pods: Sequ
     uid = run["metadata"].get("uid") or ""
     own = [lease for lease in decode.leniently(decode.lease, leases) if not uid or lease.run_uid == uid]
     own.sort(key=lambda lease: (lease.group, lease.start_at, lease.name))
-    (row,) = overviews([run], own, promises)
+    (row,) = overviews([run], leases, promises)
     outcome = _outcome(run, row, own, pods)
     malleable = (run.get("spec") or {}).get("malleable") or {}
     return View(
