@@ -7,6 +7,7 @@ tells whose the budget was.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from kubectl_runs.errors import UsageError
 from kubectl_runs.store.protocol import List, Store
@@ -15,6 +16,9 @@ from kubectl_runs.wire.kinds import BUDGET
 from planner.family import glob_matches
 from planner.model import Budget, FundingClass, Lease, Payer
 from planner.usage import Window
+
+if TYPE_CHECKING:
+    from kubectl_runs.past import Past
 
 
 def moment(word: str, now: int, flag: str) -> int:
@@ -63,6 +67,15 @@ class Owners:
     def of(self, payer: Payer) -> str | None:
         budget = self._budgets.get(payer.budget)
         return budget.owner if budget else self._learnt.get(payer.budget)
+
+    def may_pay(self, owner: str, past: Past) -> list[str]:
+        """Budgets that an owner (a glob) holds, and those that are gone and may have been its own."""
+        held = {name for name, budget in self._budgets.items() if glob_matches(owner, budget.owner)}
+        told = {row.payer.budget for row in past.base.settled}
+        for entry in past.entries:
+            told.update(opened.payer.budget for opened in entry.opens)
+            told.update(closed.payer.budget for closed in entry.closes)
+        return sorted(held | (told - self._budgets.keys()))
 
     def pays(self, lease: Lease, owner: str) -> bool:
         """Whether a lease is paid by an owner (a glob); of a budget that is gone only its own leases are sure."""

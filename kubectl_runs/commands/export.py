@@ -56,8 +56,8 @@ def command(
     prices = Prices.read(rates) if rates else Prices({})
     owners = Owners.read(session.store)
     span = window(session.now, since, until)
-    past = Past(session, namespace=session.flags.namespace or "")
-    leases = [lease for _, lease in past.found(lambda lease: owners.learn(lease) is not None)]
+    facts = Past(session).found(lambda lease: owners.learn(lease) is not None, namespace=session.flags.namespace or "")
+    leases = [lease for _, lease in facts]
     rows = [row for lease in leases for row in lease_rows(lease, span, owners, prices)]
     if last_export is not None:
         last = moment(last_export, session.now, "--last-export")

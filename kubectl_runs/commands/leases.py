@@ -53,11 +53,10 @@ def command(
     namespace, name = session.key(run) if run else ("" if everywhere else session.scope, "")
     if run and session.is_file and not session.flags.namespace and "/" not in run:
         namespace = ""
-    past = Past(session, namespace=namespace, fields=_fields(name, still_open=still_open))
     owners = Owners.read(session.store) if payer else Owners(())
     span = window(session.now, since, until)
     wanted = _wanted(span, owners, run=name, node=node, payer=payer, reason=reason, still_open=still_open)
-    facts = past.found(wanted)
+    facts = Past(session).found(wanted, namespace=namespace, fields=_fields(name, still_open=still_open))
     if session.objects(LEASE, [obj for obj, _ in facts]):
         return
     wide = session.format == "wide"

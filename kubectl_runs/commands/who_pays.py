@@ -12,6 +12,8 @@ from kubectl_runs.flags import with_session
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kubectl_runs.money import Owners
+    from kubectl_runs.past import Past
     from kubectl_runs.session import Session
     from planner.model import Lease
 
@@ -76,12 +78,14 @@ def bill(
     from planner.usage import By, Meter
 
     owners = Owners.read(session.store)
-    subject, namespace, fields, wanted = _subject(session, owners, run, owner, used_by)
+    past = Past(session)
+    subject, namespace, fields, wanted = _subject(session, owners, past, run, owner, used_by)
     span = window(session.now, since, until)
-    past = Past(session, namespace=namespace, fields=fields)
     meter = past.fold(
         lambda: Meter(span, By(by) if by else None),
         lambda meter, _, lease: meter.add(owners.learn(lease)) if wanted(lease) else None,
+        namespace=namespace,
+        fields=fields,
     )
     if run is not None and not meter.sums and since is None and until is None:
         session.find(RUN, run)  # neither a run nor a lease of that name: say so
@@ -91,18 +95,22 @@ def bill(
 
 
 def _subject(
-    session: Session, owners: Any, run: str | None, owner: str | None, used_by: str | None
-) -> tuple[str, str, str, Callable[[Lease], bool]]:
+    session: Session, owners: Owners, past: Past, run: str | None, owner: str | None, used_by: str | None
+) -> tuple[str, str, tuple[str, ...], Callable[[Lease], bool]]:
     """Whom it is about: its name, where its leases are, what the server may filter by, and which of them count."""
     from planner.family import glob_matches
 
     if run is not None:
         namespace, name = _run(session, run)
-        return f"{namespace}/{name}", namespace, f"spec.runRef.name={name}", lambda lease: lease.run_name == name
+        return f"{namespace}/{name}", namespace, (f"spec.runRef.name={name}",), lambda lease: lease.run_name == name
     if used_by is not None:
-        return used_by, "", "", lambda lease: glob_matches(used_by, lease.owner)
+        return used_by, "", ("",), lambda lease: glob_matches(used_by, lease.owner)
     assert owner is not None
-    return owner, "", "", lambda lease: owners.pays(lease, owner)
+    # A server finds a payer's leases itself: of 100,000 only those that count are sent.
+    fields: tuple[str, ...] = ("",)
+    if hasattr(session.store, "pages"):
+        fields = tuple(f"spec.paidByBudget={budget}" for budget in owners.may_pay(owner, past))
+    return owner, "", fields, lambda lease: owners.pays(lease, owner)
 
 
 def _run(session: Session, name: str) -> tuple[str, str]:

@@ -146,15 +146,20 @@ class ClusterStore:
     def _list(self, request: List) -> Reply:
         for attempt in itertools.count(1):
             try:
-                return self._pages(request)
+                replies = list(self.pages(request))
+                items = [item for reply in replies for item in reply.items]
+                last = replies[-1]
+                return Reply(server_time=last.server_time, items=items, resource_version=last.resource_version)
             except Gone:
                 if attempt == LISTS_MAX:
                     raise
         raise AssertionError("unreachable")
 
-    def _pages(self, request: List) -> Reply:
-        """All pages of one version of the world: the server's `continue` holds the version of the first page."""
-        items: list[Object] = []
+    def pages(self, request: List) -> Iterator[Reply]:
+        """One version of the world page by page, for who folds as they arrive; `Gone` when the server forgot it.
+
+        The server's `continue` holds the version of the first page.
+        """
         token = ""
         while True:
             options = query(
@@ -162,11 +167,14 @@ class ClusterStore:
             )
             answer = self._call("GET", f"{collection(request.kind, request.namespace)}?{options}")
             page = status.parse(answer.body)
-            items += _named(request.kind, page.get("items") or [])
             token = (page.get("metadata") or {}).get("continue") or ""
+            yield Reply(
+                server_time=answer.server_time,
+                items=_named(request.kind, page.get("items") or []),
+                resource_version=str((page.get("metadata") or {}).get("resourceVersion") or ""),
+            )
             if not token:
-                version = str((page.get("metadata") or {}).get("resourceVersion") or "")
-                return Reply(server_time=answer.server_time, items=items, resource_version=version)
+                return
 
     def _may_i(self, request: MayI) -> Reply:
         group = request.kind.api_version.rpartition("/")[0]
