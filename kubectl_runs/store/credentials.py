@@ -15,11 +15,12 @@ import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from kubectl_runs.store.access import NO_PEM, Access, ConfigError, ExecPlugin, Pem
 from kubectl_runs.store.http import Endpoint
 from kubectl_runs.store.protocol import Object
+from kubectl_runs.store.proxy import Proxy
 
 TOKEN_FILE_SECONDS = 60
 EXEC_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
@@ -237,14 +238,8 @@ def _environment_proxy(scheme: str, host: str) -> str:
     return getproxies_environment().get(scheme, "")
 
 
-def _proxy(url: str) -> tuple[str, int, str] | None:
-    if not url:
-        return None
-    parts = urlsplit(url if "://" in url else f"http://{url}")
-    if parts.scheme != "http" or not parts.hostname:
-        raise ConfigError(f"proxy {parts.scheme}://{parts.hostname}: only http:// proxies are supported")
-    login = ""
-    if parts.username:
-        pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode()
-        login = f"Basic {base64.b64encode(pair).decode()}"
-    return parts.hostname, parts.port or 80, login
+def _proxy(url: str) -> Proxy | None:
+    try:
+        return Proxy.of(url) if url else None
+    except ValueError as error:
+        raise ConfigError(f"proxy {error}") from None

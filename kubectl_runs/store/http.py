@@ -18,6 +18,8 @@ from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from http.client import HTTPException, HTTPMessage, HTTPResponse
 
+from kubectl_runs.store.proxy import Proxy, secure
+
 CONNECT_SECONDS = 10.0
 # Firewalls between forget quiet connections without a word, some after a minute.
 IDLE_SECONDS_MAX = 50.0
@@ -35,14 +37,14 @@ class NoAnswer(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """Where the server is and how to reach it: TLS, the name its certificate must carry, an HTTP proxy."""
+    """Where the server is and how to reach it: TLS, the name its certificate must carry, a proxy."""
 
     host: str
     port: int
     prefix: str = ""  # a path before /api, as Rancher and other front ends have
     tls: ssl.SSLContext | None = None
     server_name: str = ""
-    proxy: tuple[str, int, str] | None = None  # host, port, Proxy-Authorization
+    proxy: Proxy | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +136,7 @@ class Connections:
 
     def _dial(self) -> socket.socket:
         end = self.endpoint
-        host, port = end.proxy[:2] if end.proxy else (end.host, end.port)
+        host, port = (end.proxy.host, end.proxy.port) if end.proxy else (end.host, end.port)
         try:
             sock = socket.create_connection((host, port), timeout=min(CONNECT_SECONDS, self._seconds))
         except OSError as error:
@@ -143,11 +145,11 @@ class Connections:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             if end.proxy:
-                _tunnel(sock, end)
+                sock = end.proxy.open(sock, end.host, end.port)
             if end.tls:
-                sock = end.tls.wrap_socket(sock, server_hostname=end.server_name or end.host)
+                sock = secure(sock, end.tls, end.server_name or end.host)
             sock.settimeout(self._seconds)
-        except (OSError, HTTPException, NotSent) as error:
+        except (OSError, HTTPException) as error:
             sock.close()
             raise NotSent(f"{end.host}:{end.port}: {describe(error)}") from error
         return sock
@@ -185,19 +187,6 @@ def _readable(sock: socket.socket) -> bool:
         return bool(select.select([sock], [], [], 0)[0])
     except (OSError, ValueError):
         return True
-
-
-def _tunnel(sock: socket.socket, end: Endpoint) -> None:
-    """Ask an HTTP proxy for a tunnel; TLS to the API server then runs through it."""
-    assert end.proxy is not None
-    lines = [f"CONNECT {end.host}:{end.port} HTTP/1.1", f"Host: {end.host}:{end.port}"]
-    if end.proxy[2]:
-        lines.append(f"Proxy-Authorization: {end.proxy[2]}")
-    sock.sendall("\r\n".join([*lines, "", ""]).encode())
-    response = HTTPResponse(sock, method="CONNECT")
-    response.begin()
-    if response.status != 200:
-        raise NotSent(f"proxy {end.proxy[0]}:{end.proxy[1]} answered {response.status} {response.reason}")
 
 
 def _unzip(data: bytes) -> bytes:
