@@ -18,6 +18,7 @@ from planner.shape import PlacedGroup, Placement, Shape, Unplaced, shape_of
 from planner.topology import Island, Room
 from planner.world import World
 
+PLACEMENTS_MAX = 16  # placements that are tried for want of a payer
 WIDTHS_EACH = 16  # up to so many widths are tried one by one, more by bisection
 
 
@@ -149,21 +150,21 @@ def _fit_shape(world: World, run: Run, shape: Shape, room: Room) -> Fit | Refusa
 
 
 def _next_placements(world: World, run: Run, shape: Shape, room: Room, placement: Placement) -> Iterable[Placement]:
-    """Placements that avoid the domains led with so far, save those that ask the same sources in the same order."""
+    """Placements led by a domain of another location, a few: one with the same locations asks the same sources."""
     lineup = Lineup(world.tree, run)
-    if len({lineup.location(domain) for domain in room.islands}) < 2:
-        return
-    seen = {_locations(lineup, placement)}
-    islands = dict(room.islands)
-    while len(islands) > 1:
-        del islands[placement.groups[0].domain]
-        found = place(replace(room, islands=islands), shape, world.used_domains(run))
+    kinds = {domain: lineup.location(domain) for domain in room.islands}
+    seen, left = {_locations(lineup, placement)}, dict(room.islands)
+    for _ in range(PLACEMENTS_MAX):
+        led_by = kinds[placement.groups[0].domain]
+        left = {domain: island for domain, island in left.items() if kinds[domain] != led_by}
+        if not left:
+            return
+        found = place(replace(room, islands=left), shape, world.used_domains(run))
         if isinstance(found, Unplaced):
             return
         placement = found
-        where = _locations(lineup, placement)
-        if where not in seen:
-            seen.add(where)
+        if _locations(lineup, placement) not in seen:
+            seen.add(_locations(lineup, placement))
             yield placement
 
 
@@ -185,40 +186,21 @@ def _no_place(world: World, run: Run, shape: Shape, unplaced: Unplaced) -> Refus
         reason=unplaced.reason,
         funding=False,
         deficit_gpus=unplaced.gpus_missing,
-        trace=unplaced.trace,
+        trace=unplaced.trace or (_no_nodes(run, unplaced.reason),),
         asked=answer.asked,
     )
 
 
-def _never(world: World, run: Run, unplaced: Unplaced) -> Refusal:
+def _never(run: Run, unplaced: Unplaced) -> Refusal:
     """C7: what the empty fleet does not hold never fits; a missing spare node is named as such."""
     reason = unplaced.reason if unplaced.reason is Reason.NO_SPARE_NODE else Reason.NO_TOPOLOGY
-    trace = (*_no_node(world, run), *(replace(step, reason=reason) for step in unplaced.trace))
+    trace = tuple(replace(step, reason=reason) for step in unplaced.trace) or (_no_nodes(run, reason),)
     return Refusal(reason=reason, funding=False, deficit_gpus=unplaced.gpus_missing, trace=trace, asked=())
 
 
-def _no_node(world: World, run: Run) -> tuple[Step, ...]:
-    """P1, P2: what is wrong with the nodes where not one could ever take a pod; nothing where some could."""
-    sizes = [gpus for island in world.empty_room(run).islands.values() for gpus in island.free.values()]
-    largest = max(sizes, default=0)
-    if largest >= run.gpus_per_pod:
-        return ()
-    flavors = sorted({node.flavor for node in world.snapshot.nodes if node.flavor and node.domain})
-    note = "no node is large enough for one pod"
-    if run.flavor not in flavors:
-        note = f"no labelled node has this flavor, there are: {', '.join(flavors) or 'none'}"
-    elif not sizes:
-        note = "no node of this flavor fits its selectors, requests and tolerations"
-    step = Step(
-        rule="P1",
-        act="unplaced",
-        subject=run.flavor,
-        need=run.gpus_per_pod,
-        had=largest,
-        reason=Reason.NO_TOPOLOGY,
-        note=note,
-    )
-    return (step,)
+def _no_nodes(run: Run, reason: Reason) -> Step:
+    """P1: not one node of the flavor that the run's selectors and tolerations admit."""
+    return Step(rule="P1", act="unplaced", subject=run.flavor, need=run.gpus_total, had=0, reason=reason)
 
 
 def _fit_within(world: World, run: Run, slices: tuple[SliceGroup, ...]) -> Fit | Refusal:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from planner.admit import Fit, Refusal, could_hold, could_pay, fit, fit_growth
 from planner.model import Reason, Role
 from planner.shape import Placement
+from planner.trace import message_of
 from tests.planner.answers import asked, fits, pays, places, refused
 from tests.planner.worlds import run_of, world
 
@@ -92,6 +93,11 @@ def test_fleet_that_could_never_hold_it_is_no_topology() -> None:  # C7
     assert refused(FLEET + OWN + "env rai/e 64", "rai/t 40 per=8").reason is Reason.NO_TOPOLOGY
     assert refused(FLEET + OWN + "env rai/e 64", "rai/t 16 per=16").reason is Reason.NO_TOPOLOGY
     assert refused(FLEET + OWN + "env rai/e 64", "rai/t 32 per=8 spares=1").reason is Reason.NO_SPARE_NODE
+
+
+def test_fleet_without_the_flavor_is_no_topology_and_says_so() -> None:
+    refusal = refused(FLEET + OWN + "env rai/e 64 flavor=A100", "rai/t 8 flavor=A100")
+    assert (refusal.reason, message_of(refusal.trace)) == (Reason.NO_TOPOLOGY, "A100: need 8, had 0 (NoTopology)")
 
 
 def test_cordoned_fleet_could_hold_it_later() -> None:  # F1 (a)
