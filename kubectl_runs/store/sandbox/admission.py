@@ -81,6 +81,8 @@ def entry_append(tx: Transaction, rights: Rights, _old: Object | None, value: Ob
         yield "an entry's reservation must be in its run's namespace"
     if value["metadata"].get("ownerReferences") or value["metadata"].get("finalizers"):
         yield "an entry has no owner and no finalizer: nothing but the floor decides when it goes"
+    if value["metadata"].get("ownerReferences") or value["metadata"].get("finalizers"):
+        yield "an entry has no owner and no finalizer: nothing but the floor decides when it goes"
 
 
 def entry_keep(_tx: Transaction, _rights: Rights, _old: Object | None, _value: Object | None) -> Refusals:
