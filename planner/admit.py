@@ -186,21 +186,48 @@ def _no_place(world: World, run: Run, shape: Shape, unplaced: Unplaced) -> Refus
         reason=unplaced.reason,
         funding=False,
         deficit_gpus=unplaced.gpus_missing,
-        trace=unplaced.trace or (_no_nodes(run, unplaced.reason),),
+        trace=unplaced.trace or (_closed_fleet(run, unplaced),),
         asked=answer.asked,
     )
 
 
-def _never(run: Run, unplaced: Unplaced) -> Refusal:
+def _closed_fleet(run: Run, unplaced: Unplaced) -> Step:
+    """P1: nodes that could hold the run exist, but not one of them takes work now."""
+    note = "every node that could hold it is cordoned or not ready"
+    return Step(
+        rule="P1", act="unplaced", subject=run.flavor, need=run.gpus_total, had=0, reason=unplaced.reason, note=note
+    )
+
+
+def _never(world: World, run: Run, unplaced: Unplaced) -> Refusal:
     """C7: what the empty fleet does not hold never fits; a missing spare node is named as such."""
     reason = unplaced.reason if unplaced.reason is Reason.NO_SPARE_NODE else Reason.NO_TOPOLOGY
-    trace = tuple(replace(step, reason=reason) for step in unplaced.trace) or (_no_nodes(run, reason),)
+    trace = (*_no_node(world, run), *(replace(step, reason=reason) for step in unplaced.trace))
     return Refusal(reason=reason, funding=False, deficit_gpus=unplaced.gpus_missing, trace=trace, asked=())
 
 
-def _no_nodes(run: Run, reason: Reason) -> Step:
-    """P1: not one node of the flavor that the run's selectors and tolerations admit."""
-    return Step(rule="P1", act="unplaced", subject=run.flavor, need=run.gpus_total, had=0, reason=reason)
+def _no_node(world: World, run: Run) -> tuple[Step, ...]:
+    """P1, P2: what is wrong with the nodes where not one could ever take a pod; nothing where some could."""
+    sizes = [gpus for island in world.empty_room(run).islands.values() for gpus in island.free.values()]
+    largest = max(sizes, default=0)
+    if largest >= run.gpus_per_pod:
+        return ()
+    flavors = sorted({node.flavor for node in world.snapshot.nodes if node.flavor and node.domain})
+    note = "no node is large enough for one pod"
+    if run.flavor not in flavors:
+        note = f"no labelled node has this flavor, there are: {', '.join(flavors) or 'none'}"
+    elif not sizes:
+        note = "no node of this flavor fits its selectors, requests and tolerations"
+    step = Step(
+        rule="P1",
+        act="unplaced",
+        subject=run.flavor,
+        need=run.gpus_per_pod,
+        had=largest,
+        reason=Reason.NO_TOPOLOGY,
+        note=note,
+    )
+    return (step,)
 
 
 def _fit_within(world: World, run: Run, slices: tuple[SliceGroup, ...]) -> Fit | Refusal:

@@ -97,7 +97,7 @@ def test_fleet_that_could_never_hold_it_is_no_topology() -> None:  # C7
 
 def test_fleet_without_the_flavor_is_no_topology_and_says_so() -> None:
     refusal = refused(FLEET + OWN + "env rai/e 64 flavor=A100", "rai/t 8 flavor=A100")
-    assert (refusal.reason, message_of(refusal.trace)) == (Reason.NO_TOPOLOGY, "A100: need 8, had 0 (NoTopology)")
+    assert (refusal.reason, message_of(refusal.trace)) == (Reason.NO_TOPOLOGY, "A100: need 1, had 0 (NoTopology)")
 
 
 def test_cordoned_fleet_could_hold_it_later() -> None:  # F1 (a)
