@@ -11,18 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from kubectl_runs.commit.roll_forward import Rolled, ended_keys, still_open
-from kubectl_runs.commit.steps import Steps, attempt
+from kubectl_runs.commit.steps import Steps, all_of
 from kubectl_runs.read import Reading
-from kubectl_runs.store.protocol import (
-    Conflict,
-    Forbidden,
-    Invalid,
-    NotFound,
-    Replace,
-    StoreError,
-    Unavailable,
-    Unknown,
-)
+from kubectl_runs.store.protocol import Replace, Request
 from kubectl_runs.wire import encode
 from kubectl_runs.wire.kinds import LEASE, LEDGER, POD, RESERVATION, RUN
 from planner.fold import open_leases
@@ -32,20 +23,20 @@ PENDING_MAX = 64
 MOVE_MAX = 64  # a policy holds it: base moves by at most 64 a write (section 7)
 
 
-def advance(reading: Reading, rolled: Mapping[int, Rolled]) -> Steps[LedgerBase]:
+def advance(reading: Reading, rolled: Mapping[int, Rolled]) -> Steps[None]:
     """6.8: by compare-and-swap. Losing is no harm: somebody else moved it, or somebody later will."""
+    yield from all_of(base_writes(reading, rolled))
+
+
+def base_writes(reading: Reading, rolled: Mapping[int, Rolled]) -> list[Request]:
+    """The write that moves base, if there is anything to move it for."""
     if reading.base_object is None:
-        return reading.base
+        return []
     moved = moved_base(reading, rolled)
     if moved == reading.base:
-        return moved
+        return []
     topology = reading.base_object["spec"].get("topology") or {}
-    body = {**reading.base_object, "spec": encode.base_spec(moved, topology)}
-    outcome = yield from attempt(Replace(kind=LEDGER, object=body))
-    harmless = Conflict | Forbidden | Invalid | NotFound | Unknown | Unavailable
-    if isinstance(outcome, StoreError) and not isinstance(outcome, harmless):
-        raise outcome
-    return moved if not isinstance(outcome, StoreError) else reading.base
+    return [Replace(kind=LEDGER, object={**reading.base_object, "spec": encode.base_spec(moved, topology)})]
 
 
 def moved_base(reading: Reading, rolled: Mapping[int, Rolled]) -> LedgerBase:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kubectl_runs.commit.steps import Steps, all_of
-from kubectl_runs.store.protocol import Create, Object
+from kubectl_runs.store.protocol import Create, Object, Request
 from kubectl_runs.wire.encode import Json
 from kubectl_runs.wire.kinds import API_VERSION, EVENT
 from kubectl_runs.wire.times import rfc3339
@@ -33,7 +33,11 @@ def pod_event(namespace: str, name: str, uid: str, reason: str, message: str, *,
 
 def record(events: Iterable[Json]) -> Steps[None]:
     """Write them down; one that cannot be written is left out."""
-    yield from all_of([Create(kind=EVENT, object=event) for event in events])
+    yield from all_of(event_writes(events))
+
+
+def event_writes(events: Iterable[Json]) -> list[Request]:
+    return [Create(kind=EVENT, object=event) for event in events]
 
 
 def _event(subject: Json, reason: str, message: str, *, now: int, nonce: str, warning: bool) -> Json:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kubectl_runs.commit.steps import Steps, all_of, attempt, good, must
+from kubectl_runs.commit.steps import Steps, all_of, attempt, must
 from kubectl_runs.errors import RunsError
 from kubectl_runs.store.protocol import (
     AlreadyExists,
@@ -116,13 +116,14 @@ def prepare(
     unwanted = [made for made in before.pods if made.rank not in wanted or made.rank not in keep]
     missing = [rank for rank in wanted if rank not in keep]
     yield from delete_pods(before.namespace, unwanted)
-    if with_service and wanted and wanted[0].pods > 1 and not before.pods:
-        yield from _create_service(run)
     bodies = [pod_object(run, rank, before.nonce, gpu_resource) for rank in missing]
-    created = yield from _create_pods(bodies)
+    needs_service = with_service and bool(wanted) and wanted[0].pods > 1 and not before.pods
+    created = yield from _create_pods(bodies, service_object(run) if needs_service else None)
     failed = [outcome for outcome in created if isinstance(outcome, StoreError)]
     made = [
-        _prepared(rank, outcome) for rank, outcome in zip(missing, created, strict=True) if isinstance(outcome, Reply)
+        _prepared(rank, outcome)
+        for rank, outcome in zip(missing, created[: len(missing)], strict=True)
+        if isinstance(outcome, Reply)
     ]
     kept = [keep[rank] for rank in wanted if rank in keep]
     if failed:
@@ -140,9 +141,12 @@ def _prepared(rank: Rank, reply: Reply) -> PreparedPod:
     return PreparedPod(rank=rank, pod=pod, created_at=times.instant(metadata["creationTimestamp"]))
 
 
-def _create_pods(bodies: Sequence[Object]) -> Steps[list[Reply | StoreError]]:
+def _create_pods(bodies: Sequence[Object], service: Object | None) -> Steps[list[Reply | StoreError]]:
     """All pods at once; one whose reply was lost is looked up by its name, which nobody else uses."""
-    outcomes = list((yield from all_of([Create(kind=POD, object=body) for body in bodies])))
+    creates = [Create(kind=POD, object=body) for body in bodies]
+    first = [Create(kind=SERVICE, object=service)] if service else []
+    answers = yield from all_of([*first, *creates])
+    outcomes = list(answers[len(first) :])
     for _ in range(PATIENCE):
         lost = [index for index, outcome in enumerate(outcomes) if isinstance(outcome, Unknown | AlreadyExists)]
         found = yield from all_of([_get_pod(bodies[index]) for index in lost])
@@ -154,6 +158,9 @@ def _create_pods(bodies: Sequence[Object]) -> Steps[list[Reply | StoreError]]:
             outcomes[index] = outcome
         if not again:
             break
+    if service is not None and isinstance(answers[0], StoreError):
+        refused = yield from _check_service(service, answers[0])
+        outcomes += [refused] if refused else []
     return outcomes
 
 
@@ -161,25 +168,24 @@ def _get_pod(body: Object) -> Get:
     return Get(kind=POD, name=body["metadata"]["name"], namespace=body["metadata"]["namespace"])
 
 
-def _create_service(run: Object) -> Steps[None]:
+def _check_service(body: Object, outcome: Reply | StoreError) -> Steps[StoreError | None]:
     """The headless service; one that is there already has to be this run's, or an earlier one's of its name."""
-    body = service_object(run)
     name, namespace = body["metadata"]["name"], body["metadata"]["namespace"]
-    outcome = yield from attempt(Create(kind=SERVICE, object=body))
+    uid = body["metadata"]["ownerReferences"][0]["uid"]
     for _ in range(PATIENCE):
         if not isinstance(outcome, Unknown | AlreadyExists):
             break
         outcome = yield from attempt(Get(kind=SERVICE, name=name, namespace=namespace))
-        if isinstance(outcome, Reply) and not _owned(outcome.object, run["metadata"]["uid"]):
+        if isinstance(outcome, Reply) and not _owned(outcome.object, uid):
             if not _owned(outcome.object):
-                raise RunsError(f"service {namespace}/{name} exists and is no run's; the run needs that name")
+                return AlreadyExists(f"service {name} exists and is no run's; the run needs that name")
             # The garbage collector is about to delete it: it must not do so later, under this run.
-            uid = outcome.object["metadata"]["uid"]
-            yield from attempt(Delete(kind=SERVICE, name=name, namespace=namespace, uid=uid))
+            old = outcome.object["metadata"]["uid"]
+            yield from attempt(Delete(kind=SERVICE, name=name, namespace=namespace, uid=old))
             outcome = yield from attempt(Create(kind=SERVICE, object=body))
         elif isinstance(outcome, NotFound):
             outcome = yield from attempt(Create(kind=SERVICE, object=body))
-    good(outcome)
+    return outcome if isinstance(outcome, StoreError) else None
 
 
 def _owned(value: Object, uid: str = "") -> bool:

@@ -50,14 +50,13 @@ def roll_forward(entry: Entry, reading: Reading) -> Steps[Rolled]:
     if entry.void:
         return Rolled(seq=entry.seq)
     ended = ended_keys(reading.snapshot.entries)
-    leases = yield from _write_leases(entry, reading)
-    bound = yield from _bind(entry, reading, ended)
+    opened = yield from _open(entry, reading, ended)
     yield from stop(entry, reading)
     closes = yield from _write_closes(entry, reading)
     still = still_open(reading)
     # 6.8: a lease in `ends` that is still open keeps its entry unfinished.
     waiting = [f"lease {key} is still open" for key in _keys(entry.ends) if key in still]
-    outcomes = (*leases, *bound, *closes)
+    outcomes = (*opened, *closes)
     return Rolled(
         seq=entry.seq,
         unfinished=(*(word for word, _ in outcomes), *waiting),
@@ -90,27 +89,43 @@ def ended_keys(entries: Iterable[Entry]) -> set[str]:
     return {key for entry in counting for key in _keys(entry.ends)} | closed_keys(counting)
 
 
-# Leases
+# Leases and pods
 
 
-def _write_leases(entry: Entry, reading: Reading) -> Steps[list[Unfinished]]:
-    """6.5: the leases `l-<seq>-<i>`; `AlreadyExists` counts as success only if run UID, node and payer match."""
-    assert entry.run is not None or not entry.opens
-    namespace = entry.run.namespace if entry.run else ""
-    written = reading.objects.get(LEASE, {})
-    missing = [open_ for open_ in entry.opens if f"{namespace}/{open_.lease}" not in written]
-    # 6.5: in a namespace that is Terminating or gone an unwritten lease counts as written.
-    if not missing or reading.terminating(namespace):
+def _open(entry: Entry, reading: Reading, ended: set[str]) -> Steps[list[Unfinished]]:
+    """6.5: write the leases and bind the pods, all at once: the entry already holds the GPUs for both."""
+    if not entry.opens:
         return []
-    outcomes = yield from all_of([Create(kind=LEASE, object=encode.lease_object(entry, open_)) for open_ in missing])
+    assert entry.run is not None, "an entry that opens leases names their run"
+    namespace = entry.run.namespace
+    leases = _leases_to_write(entry, reading, namespace)
+    binds = _binds_to_make(entry, reading, namespace, ended)
+    creates = [Create(kind=LEASE, object=encode.lease_object(entry, open_)) for open_ in leases]
+    outcomes = yield from all_of([*creates, *binds])
+    problems = yield from _check_leases(entry, namespace, leases, outcomes[: len(leases)])
+    return problems + (yield from _check_binds(namespace, binds, outcomes[len(leases) :]))
+
+
+def _leases_to_write(entry: Entry, reading: Reading, namespace: str) -> list[Opened]:
+    """6.5: the leases `l-<seq>-<i>`; in a namespace that is Terminating or gone they count as written."""
+    if reading.terminating(namespace):
+        return []
+    written = reading.objects.get(LEASE, {})
+    return [open_ for open_ in entry.opens if f"{namespace}/{open_.lease}" not in written]
+
+
+def _check_leases(
+    entry: Entry, namespace: str, leases: Sequence[Opened], outcomes: Sequence[Outcome]
+) -> Steps[list[Unfinished]]:
+    """`AlreadyExists` counts as success only if run UID, node and payer match."""
     unsure = [index for index, outcome in enumerate(outcomes) if isinstance(outcome, StoreError)]
-    found = yield from all_of([_get_lease(namespace, missing[index].lease) for index in unsure])
+    looks = yield from all_of([_get_lease(namespace, leases[index].lease) for index in unsure])
     problems: list[Unfinished] = []
-    for index, look in zip(unsure, found, strict=True):
+    for index, look in zip(unsure, looks, strict=True):
         outcome = outcomes[index]
         assert isinstance(outcome, StoreError)
-        if not (_same_lease(entry, missing[index], look) or _namespace_gone(outcome)):
-            problems.append((f"lease {namespace}/{missing[index].lease} is not written", outcome))
+        if not (_same_lease(entry, leases[index], look) or _namespace_gone(outcome)):
+            problems.append((f"lease {namespace}/{leases[index].lease} is not written", outcome))
     return problems
 
 
@@ -141,26 +156,21 @@ def _get_lease(namespace: str, name: str) -> Request:
     return Get(kind=LEASE, namespace=namespace, name=name)
 
 
-# Pods
-
-
-def _bind(entry: Entry, reading: Reading, ended: set[str]) -> Steps[list[Unfinished]]:
+def _binds_to_make(entry: Entry, reading: Reading, namespace: str, ended: set[str]) -> list[Bind]:
     """6.5: bind with the UID from the entry, so that a namesake made later is never started in its place."""
-    assert entry.run is not None or not entry.opens
-    namespace = entry.run.namespace if entry.run else ""
     pods = reading.objects.get(POD, {})
-    wanted: dict[str, Opened] = {}
+    wanted: dict[str, Bind] = {}
     for open_ in entry.opens:
         # A lease that was ended meanwhile starts nothing any more: its pod is stopped by the entry that ended it.
-        if open_.pod is not None and f"{namespace}/{open_.lease}" not in ended:
-            wanted[open_.pod.name] = open_
-    missing = [open_ for open_ in wanted.values() if not _is_bound(pods, namespace, open_, entry.seq <= reading.seen)]
-    binds = [
-        Bind(namespace=namespace, pod=open_.pod.name, uid=open_.pod.uid, node=open_.node)
-        for open_ in missing
-        if open_.pod is not None
-    ]
-    outcomes = yield from all_of(binds)
+        if open_.pod is None or f"{namespace}/{open_.lease}" in ended:
+            continue
+        if not _is_bound(pods, namespace, open_, entry.seq <= reading.seen):
+            name, uid = open_.pod.name, open_.pod.uid
+            wanted[name] = Bind(namespace=namespace, pod=name, uid=uid, node=open_.node)
+    return list(wanted.values())
+
+
+def _check_binds(namespace: str, binds: Sequence[Bind], outcomes: Sequence[Outcome]) -> Steps[list[Unfinished]]:
     unsure = [index for index, outcome in enumerate(outcomes) if isinstance(outcome, StoreError)]
     looks = yield from all_of([Get(kind=POD, namespace=namespace, name=binds[index].pod) for index in unsure])
     problems: list[Unfinished] = []

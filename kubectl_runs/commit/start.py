@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 
 from kubectl_runs.commit import events
 from kubectl_runs.commit.append import Appended, Overtaken, append
-from kubectl_runs.commit.base import advance
+from kubectl_runs.commit.base import base_writes
 from kubectl_runs.commit.draft import Draft
 from kubectl_runs.commit.life import Life, life
 from kubectl_runs.commit.prepare import PREPARE_MAX, Prepared, add_finalizer, create_run, delete_pods, prepare, ranks
 from kubectl_runs.commit.promise import forecast_status, write_promise
 from kubectl_runs.commit.roll_forward import Rolled, roll_forward
-from kubectl_runs.commit.status import write_status
-from kubectl_runs.commit.steps import Means, Steps, Wait
+from kubectl_runs.commit.status import status_writes
+from kubectl_runs.commit.steps import Means, Steps, Wait, all_of
 from kubectl_runs.errors import OutcomeUnknown, RunsError
 from kubectl_runs.read import Reading, read
 from kubectl_runs.store.protocol import Object, StoreError
@@ -210,9 +210,10 @@ def _finish(state: _Attempt, run: Run, decision: Decision, appended: Appended, m
     unwritten = yield from write_promise(entry, reading, status)
     rolled = replace(rolled, unfinished=(*rolled.unfinished, *(word for word, _ in unwritten)))
     bound = frozenset(open_.pod.uid for open_ in entry.opens if open_.pod) if not rolled.unfinished else frozenset()
-    yield from write_status(reading, state.run, run, bound)
-    yield from advance(reading, {entry.seq: rolled})
-    yield from events.record([_event(state.run, entry, decision, means)])
+    # None of these depends on another, and none is needed: whoever comes next writes what is missing.
+    told = events.event_writes([_event(state.run, entry, decision, means)])
+    status_and_base = (*status_writes(reading, state.run, run, bound), *base_writes(reading, {entry.seq: rolled}))
+    yield from all_of((*status_and_base, *told))
     lived = life(reading.snapshot, run)
     return Begun(decision=decision, run=state.run, life=lived, reading=reading, entry=entry, rolled=rolled)
 
@@ -305,6 +306,13 @@ def plan_digest(decision: Decision) -> str:
     from kubectl_runs.wire.decision import decision_json
 
     return str(decision_json(decision)["digest"])
+
+
+def planned(reading: Reading, run: Run) -> Decision:
+    """6.2: plan, pure."""
+    from planner.plan import plan_run
+
+    return plan_run(reading.snapshot, run, reading.now)
 
 
 def _reservation_ref(reading: Reading, ref: RunRef) -> RunRef | None:

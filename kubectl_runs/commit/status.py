@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from kubectl_runs.commit.life import Life, Stage, life
-from kubectl_runs.commit.steps import Steps, attempt
+from kubectl_runs.commit.steps import Steps, all_of
 from kubectl_runs.read import Reading
-from kubectl_runs.store.protocol import Object, Patch
+from kubectl_runs.store.protocol import Object, Patch, Request
 from kubectl_runs.wire import encode
 from kubectl_runs.wire.encode import Json
 from kubectl_runs.wire.kinds import POD, RUN
@@ -24,18 +24,21 @@ HOUR = 3600
 CONDITIONS = ("Running", "Reserved", "Completed", "Failed")
 
 
-def write_status(reading: Reading, run_object: Object, run: Run, bound: frozenset[str] = frozenset()) -> Steps[Json]:
+def write_status(reading: Reading, run_object: Object, run: Run, bound: frozenset[str] = frozenset()) -> Steps[None]:
     """6.5: write the Run's status if it says something new. A refusal is no harm: the next command writes it."""
+    yield from all_of(status_writes(reading, run_object, run, bound))
+
+
+def status_writes(reading: Reading, run_object: Object, run: Run, bound: frozenset[str]) -> list[Request]:
+    """The write that brings the status up to date, if it needs one."""
     status = run_status(reading, run_object, run, bound)
     if _same(run_object.get("status") or {}, status):
-        return status
+        return []
     metadata = run_object["metadata"]
     # A merge patch drops what is null, so that what no longer holds goes away.
     patch = {"status": {"earliestStart": None, "pendingReservation": None, "message": None, **status}}
-    yield from attempt(
-        Patch(kind=RUN, name=metadata["name"], namespace=metadata["namespace"], patch=patch, subresource="status")
-    )
-    return status
+    name, namespace = metadata["name"], metadata["namespace"]
+    return [Patch(kind=RUN, name=name, namespace=namespace, patch=patch, subresource="status")]
 
 
 def run_status(reading: Reading, run_object: Object, run: Run, bound: frozenset[str] = frozenset()) -> Json:

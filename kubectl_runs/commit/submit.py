@@ -7,11 +7,10 @@ from typing import Any
 
 from kubectl_runs.commit.base import is_unfinished
 from kubectl_runs.commit.life import Life, Stage, life
+from kubectl_runs.commit.over import over
 from kubectl_runs.commit.prepare import ranks
-from kubectl_runs.commit.settle import roll_entry, settle_run
-from kubectl_runs.commit.start import Begun, begin
+from kubectl_runs.commit.start import Begun, begin, planned
 from kubectl_runs.commit.steps import Means, Steps, Wait, all_of
-from kubectl_runs.commit.sweep import OTHERS_MAX, has_work, planned, sweep
 from kubectl_runs.errors import RunsError
 from kubectl_runs.read import Reading, read
 from kubectl_runs.store.protocol import Create, Object, StoreError
@@ -48,11 +47,13 @@ def submit(manifest: Object, means: Means, *, check_plan: str = "") -> Steps[Sub
         lived = life(reading.snapshot, run)
         if not lived.may_start:
             return Submitted(run=known, life=lived, reading=reading)
-    if has_work(reading):
+    if over(reading, thorough=False):
         # 6.5: a command closes what its own work needs.
+        from kubectl_runs.commit.sweep import sweep
+
         asked = decode.run(known or manifest, reading.snapshot.namespace_owners)
         if planned(reading, asked).verdict is not Verdict.START:
-            yield from sweep(reading, means, skip=(key,))
+            yield from sweep(reading, means, skip=(key,), thorough=False)
             reading = yield from read(runs=(key,))
     begun = yield from begin(known or manifest, reading, means, planned, check_plan=check_plan)
     return Submitted(run=begun.run, life=begun.life, reading=begun.reading, decision=begun.decision, begun=begun)
@@ -62,12 +63,16 @@ def afterwards(submitted: Submitted, means: Means) -> Steps[None]:
     """6.5: and at most 20 other runs after its own work."""
     metadata = submitted.run["metadata"]
     key = f"{metadata['namespace']}/{metadata['name']}"
-    if has_work(submitted.reading):
-        yield from sweep(submitted.reading, means, runs_max=OTHERS_MAX, skip=(key,))
+    if over(submitted.reading, thorough=False):
+        from kubectl_runs.commit.sweep import sweep
+
+        yield from sweep(submitted.reading, means, skip=(key,), thorough=False)
 
 
 def _settle_own(known: Object, reading: Reading, means: Means) -> Steps[Reading]:
     """Finish what an earlier submit of this run began, and close what has ended of it."""
+    from kubectl_runs.commit.settle import roll_entry, settle_run
+
     uid = known["metadata"]["uid"]
     mine = [entry for entry in reading.snapshot.entries if entry.run is not None and entry.run.uid == uid]
     unfinished = [entry for entry in mine if is_unfinished(entry, reading, {})]

@@ -10,12 +10,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from kubectl_runs.commit.base import advance, is_unfinished
-from kubectl_runs.commit.closing import failed_node, gone_leases
 from kubectl_runs.commit.life import Stage, life
+from kubectl_runs.commit.over import over
 from kubectl_runs.commit.roll_forward import Rolled
 from kubectl_runs.commit.settle import Settled, roll_entry, settle_run
-from kubectl_runs.commit.start import Begun, begin
-from kubectl_runs.commit.status import run_status
+from kubectl_runs.commit.start import Begun, begin, planned
 from kubectl_runs.commit.steps import Means, Steps, all_of
 from kubectl_runs.errors import RunsError
 from kubectl_runs.read import Reading, read
@@ -23,9 +22,10 @@ from kubectl_runs.store.protocol import Delete, Forbidden, StoreError
 from kubectl_runs.wire.kinds import POD, RUN
 from kubectl_runs.wire.pods import SCHEDULER_NAME
 from planner.fold import open_leases, opened_leases
-from planner.model import Decision, Pod, Run
+from planner.model import Pod, Run, Verdict
 
 OTHERS_MAX = 20
+PATIENCE_SECONDS = 30  # an entry younger than this is probably being rolled forward by whoever appended it
 ORPHAN_SECONDS = 15 * 60  # 6.3: a prepared pod that no entry or lease names, and that is older than this
 
 
@@ -46,54 +46,27 @@ class Swept:
 
 
 def sweep(
-    reading: Reading, means: Means, *, namespace: str = "", runs_max: int = OTHERS_MAX, skip: Iterable[str] = ()
+    reading: Reading,
+    means: Means,
+    *,
+    namespace: str = "",
+    runs_max: int = OTHERS_MAX,
+    skip: Iterable[str] = (),
+    thorough: bool = True,
 ) -> Steps[Swept]:
-    """Settle what this reading shows to be over, then start what is due. `namespace` limits it to one."""
+    """Settle what this reading shows to be over, then start what is due. `namespace` limits it to one.
+
+    A command that only passes by is not `thorough`: what others may be at work on right now it leaves to them.
+    """
     swept = Swept()
-    reading = yield from _finish_entries(reading, swept, namespace)
+    reading = yield from _finish_entries(reading, swept, namespace, 0 if thorough else PATIENCE_SECONDS)
     left = set(skip)
-    for key in [key for key in over(reading, namespace) if key not in left][:runs_max]:
+    for key in [key for key in over(reading, namespace, thorough=thorough) if key not in left][:runs_max]:
         reading = yield from _settle(key, means, swept)
-    reading = yield from start_due(reading, means, swept, namespace=namespace, runs_max=runs_max)
+    if thorough or swept.closed:
+        reading = yield from start_due(reading, means, swept, namespace=namespace, runs_max=runs_max)
     yield from _delete_orphans(reading, swept, namespace)
     return swept
-
-
-def has_work(reading: Reading, namespace: str = "") -> bool:
-    """Whether a sweep would find anything over, without asking the server."""
-    return bool(over(reading, namespace))
-
-
-def over(reading: Reading, namespace: str = "") -> tuple[str, ...]:
-    """Keys of runs that have something to end, close or try again, oldest entries' first by key."""
-    held: dict[str, list[str]] = {}
-    for lease in open_leases(reading.snapshot).values():
-        held.setdefault(lease.run_uid, []).append(lease.key)
-    found = []
-    for run in sorted(reading.snapshot.runs, key=lambda run: run.key):
-        if namespace and run.namespace != namespace:
-            continue
-        if _has_work(reading, run, bool(held.get(run.uid))):
-            found.append(run.key)
-    return tuple(found)
-
-
-def _has_work(reading: Reading, run: Run, holds: bool) -> bool:
-    run_object = reading.object(RUN, run.key)
-    if run_object is None:
-        return False
-    status = run_object.get("status") or {}
-    if run.deleting:
-        return True
-    if holds:
-        lived = life(reading.snapshot, run)
-        wide = run.malleable is not None and lived.width > run.malleable.gpus_desired
-        lost = any(failed_node(lease.node, reading) for lease in lived.held)
-        told = run_status(reading, run_object, run)["phase"] == status.get("phase")
-        return run.canceled or wide or lost or not told or bool(gone_leases(reading, lived))
-    # Its closed leases are not in this reading, so its status only says where to look: they are read before deciding.
-    begun = bool(status.get("attempt")) and bool((status.get("leases") or {}).get("open"))
-    return begun and status.get("phase") not in ("Completed", "Failed")
 
 
 def _settle(key: str, means: Means, swept: Swept) -> Steps[Reading]:
@@ -116,13 +89,13 @@ def _settle(key: str, means: Means, swept: Swept) -> Steps[Reading]:
     return reading
 
 
-def _finish_entries(reading: Reading, swept: Swept, namespace: str) -> Steps[Reading]:
+def _finish_entries(reading: Reading, swept: Swept, namespace: str, patience: int) -> Steps[Reading]:
     """6.5: roll forward whatever somebody left unfinished, in the order of the ledger."""
     rolled: dict[int, Rolled] = {}
     for entry in sorted(reading.snapshot.entries, key=lambda entry: entry.seq):
         if namespace and (entry.run is None or entry.run.namespace != namespace):
             continue
-        if is_unfinished(entry, reading, {}):
+        if entry.created_at + patience <= reading.read_at and is_unfinished(entry, reading, {}):
             rolled[entry.seq] = yield from roll_entry(entry, reading)
             if not rolled[entry.seq].unfinished:
                 swept.finished.append(entry.seq)
@@ -147,8 +120,6 @@ def start_due(
 
 def _start(key: str, reading: Reading, means: Means, swept: Swept) -> Steps[Reading]:
     """Start one run that waits, if it fits."""
-    from planner.model import Verdict
-
     known = next((run for run in reading.snapshot.runs if run.key == key), None)
     if known is None or known.canceled or known.deleting:
         return reading
@@ -164,13 +135,6 @@ def _start(key: str, reading: Reading, means: Means, swept: Swept) -> Steps[Read
     if begun.entry is not None and begun.decision is not None and begun.decision.verdict is Verdict.START:
         swept.started.append(key)
     return begun.reading
-
-
-def planned(reading: Reading, run: Run) -> Decision:
-    """6.2: plan, pure."""
-    from planner.plan import plan_run
-
-    return plan_run(reading.snapshot, run, reading.now)
 
 
 def _run(reading: Reading, key: str) -> Run | None:
