@@ -17,6 +17,7 @@ from planner.ending import ending_leases
 from planner.lottery import Drawn, attested, example, standing_freezes
 from planner.model import Budget, Decision, Entry, Freeze, Lease, Lottery, Payer, Reason, Role, Snapshot, Step, Verdict
 from planner.stages import Taking
+from planner.trial import LOTTERY
 from planner.world import World
 
 
@@ -180,13 +181,17 @@ class _Tightener:
         drawn = None if self._taking.reached() else self._draw(staged)
         if not self._taking.reached():  # R5
             return self._told(Verdict.NONE, (), None, "nobody who could yield would bring it within")
-        picks = [candidate.run for candidate in self._taking.taken if candidate.stage == 4]
+        picks = self._drawn_runs()
         self._taking.give_back()
         taken = self._taking.taken
         if not taken:
             return self._told(Verdict.NONE, (), None, "nothing that it pays for is left to end")
-        cut = {candidate.run for candidate in taken}
-        return self._told(Verdict.CUT, taken, drawn.told(picks, cut) if drawn else None, _sum(taken))
+        lottery = drawn.told(picks, self._drawn_runs()) if drawn else None
+        return self._told(Verdict.CUT, taken, lottery, _sum(taken))
+
+    def _drawn_runs(self) -> list[str]:
+        """Those taken whole by the lottery; a run that only dropped a spare was not drawn."""
+        return [candidate.run for candidate in self._taking.taken if candidate.stage == LOTTERY]
 
     def _draw(self, staged: Staged) -> Drawn | None:
         """R4: by the frozen order if it is enough, else by one that has yet to be frozen."""
@@ -217,7 +222,7 @@ class _Tightener:
 
     def _told(self, verdict: Verdict, taken: tuple[Candidate, ...], lottery: Lottery | None, words: str) -> Decision:
         provisional = lottery is not None and lottery.provisional
-        cuts = tuple(cut_of(each, provisional=provisional and each.stage == 4) for each in taken)
+        cuts = tuple(cut_of(each, provisional=provisional and each.stage == LOTTERY) for each in taken)
         return Decision(
             verdict=verdict,
             run=None,

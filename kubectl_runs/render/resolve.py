@@ -35,5 +35,7 @@ def _headline(answer: Json, leases: int) -> str:
         return f"{clean(answer['run'])} started with {plural(answer['width'], 'GPU')}{cuts}.\n"
     if answer["run"] is None:
         return f"the budget is within its caps{cuts}.\n"
+    if answer["decision"] == "none":
+        return f"nothing to do: {clean(answer['message'])}\n"
     why = f" ({answer['reason']})" if answer["reason"] else ""
     return f"{clean(answer['run'])} waits{why}{cuts}: {clean(answer['message'])}\n"
