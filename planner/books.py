@@ -6,10 +6,11 @@ ask, and in which order, is `family`; how a request is split is `cover`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from planner.accounts import Account, Sums
 from planner.family import Purse, Tree, funding_class
 from planner.fold import Settlement
 from planner.holds import FOREVER, Hold, Timeline
@@ -21,68 +22,10 @@ from planner.model import (
     Payer,
     Reason,
     Reservation,
-    Role,
     Run,
 )
 
 HOUR = 3600
-
-
-@dataclass(slots=True)
-class Sums:
-    """Running sums over leases. Timed leases have a known end, endless ones accrue with the clock."""
-
-    gpus: int = 0  # in concurrency: fillers do not count (O1)
-    settled: int = 0  # GPU-seconds of ended leases
-    timed_gpus: int = 0
-    timed_starts: int = 0  # sum of gpus x start
-    timed_ends: int = 0
-    endless_gpus: int = 0
-    endless_starts: int = 0
-
-    def open(self, lease: Lease, end_at: int | None, sign: int = 1) -> None:
-        """Takes an open lease in, or out again with sign -1."""
-        gpus = sign * lease.gpus
-        if lease.role is not Role.FILLER:  # O1
-            self.gpus += gpus
-        if end_at is None:
-            self.endless_gpus += gpus
-            self.endless_starts += gpus * lease.start_at
-        else:
-            self.timed_gpus += gpus
-            self.timed_starts += gpus * lease.start_at
-            self.timed_ends += gpus * end_at
-
-    def elapsed(self, now: int) -> int:
-        """GPU-seconds that open leases have used so far."""
-        return (self.timed_gpus + self.endless_gpus) * now - self.timed_starts - self.endless_starts
-
-    def spent(self, now: int, ahead: int) -> int:
-        """C2: settled, used, and the remaining look-ahead of what is open, in GPU-seconds."""
-        timed = self.timed_ends - self.timed_starts
-        return self.settled + timed + self.endless_gpus * (now + ahead) - self.endless_starts
-
-    def copy(self) -> Sums:
-        return Sums(
-            self.gpus,
-            self.settled,
-            self.timed_gpus,
-            self.timed_starts,
-            self.timed_ends,
-            self.endless_gpus,
-            self.endless_starts,
-        )
-
-
-@dataclass(slots=True)
-class Account:
-    """One envelope's sums, and those of them that are loans."""
-
-    total: Sums
-    lent: Sums
-
-    def copy(self) -> Account:
-        return Account(self.total.copy(), self.lent.copy())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +48,8 @@ class Ask:
     ahead: int | None  # the run's look-ahead where it has a duration (C2)
     counted: bool = True  # in concurrency (O1)
     own: tuple[Promise, ...] = ()  # its own reservation never counts against it
+    # Known ends of open leases by payer, of all that count and of loans: promises may follow them (F3).
+    endings: Mapping[tuple[Payer, bool], Sequence[Hold]] = field(default_factory=dict)
 
 
 class Limit(NamedTuple):
@@ -211,7 +156,7 @@ class Books:
         """C5: what both lending sub-caps leave, counting this plan; both are `LendingCap`."""
         lending, payer, best = purse.envelope.lending, purse.payer, UNLIMITED
         if lending.concurrency_max is not None:
-            held_gpus = self._account(payer).lent.gpus + self.promises.gpus(payer, ask, lent=True)
+            held_gpus = self._account(payer).lent.gpus + self.promises.gpus((payer,), ask, lent=True)
             left = lending.concurrency_max - held_gpus - (tab.lent.get(payer, 0) if ask.counted else 0)
             if ask.counted or left < 0:
                 best = Limit(max(0, left), Reason.LENDING_CAP, lending.concurrency_max)
@@ -244,8 +189,7 @@ class Books:
         if not ask.counted:
             # O1: fillers do not count; R6: an envelope over its cap takes on nothing new, not even those.
             return Limit(0, reason, cap) if left < 0 else UNLIMITED
-        for payer in payers:
-            left -= self.promises.gpus(payer, ask) + tab.gpus.get(payer, 0)
+        left -= self.promises.gpus(payers, ask) + sum(tab.gpus.get(payer, 0) for payer in payers)
         return Limit(max(0, left), reason, cap)
 
     def _hours(self, purses: Iterable[Purse], cap: int | None, reason: Reason, ask: Ask, tab: Tab, ahead: int) -> Limit:
@@ -264,20 +208,24 @@ class Promises:
         self.by_payer: dict[Payer, list[Promise]] = {}
         for promise in promises:
             self.by_payer.setdefault(promise.payer, []).append(promise)
-        self._timelines: dict[tuple[Payer, bool], Timeline] = {}
+        self._timelines: dict[tuple[tuple[Payer, ...], bool], Timeline] = {}
         self._seconds: dict[tuple[Payer, bool, int], int] = {}
 
-    def gpus(self, payer: Payer, ask: Ask, lent: bool = False) -> int:
-        """Concurrency that promises hold against this work."""
-        mine = self.by_payer.get(payer)
-        if not mine:
+    def gpus(self, payers: Sequence[Payer], ask: Ask, lent: bool = False) -> int:
+        """Concurrency that promises hold against this work: the most at any one time while it runs (F3)."""
+        if not any(payer in self.by_payer for payer in payers):
             return 0
-        line = self._timelines.get((payer, lent))
+        own = [p.hold for p in ask.own if p.payer in payers and p.counted and (p.lent or not lent)]
+        ends = [hold for payer in payers for hold in ask.endings.get((payer, lent), ())]
+        return self._timeline(tuple(payers), lent).held(ask.now, ask.horizon, without=own, beside=ends)
+
+    def _timeline(self, payers: tuple[Payer, ...], lent: bool) -> Timeline:
+        line = self._timelines.get((payers, lent))
         if line is None:
+            mine = [p for payer in payers for p in self.by_payer.get(payer, ())]
             line = Timeline(p.hold for p in mine if p.counted and (p.lent or not lent))
-            self._timelines[payer, lent] = line
-        own = [p.hold for p in ask.own if p.payer == payer and p.counted and (p.lent or not lent)]
-        return line.held(ask.now, ask.horizon, own)
+            self._timelines[payers, lent] = line
+        return line
 
     def seconds(self, envelope: Envelope, payer: Payer, ask: Ask, lent: bool = False) -> int:
         """GPU-hours that promises hold from the moment they are made, whatever the work."""
