@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from planner.books import Account, Ask, Sums, Tab, window_open
+from planner.accounts import Account, Sums
+from planner.books import Ask, Tab, window_open
 from planner.family import Purse, admits
 from planner.model import Reason, Run
 from planner.statement import asking
