@@ -77,12 +77,32 @@ def decide(session: Session, asked: AskedRun, *, at: int | None = None) -> Decis
     from planner.plan import plan_in
     from planner.world import World
 
+    over = _over(asked)
+    if over is not None:
+        return over
     world = World.of(asked.snapshot, session.now)
     if at is not None:
         if at < session.now:
             raise errors.UsageError(f"--at {rfc3339(at)} is in the past, it is {rfc3339(session.now)}")
         world = world.at(at)
     return plan_in(world, asked.run)
+
+
+def _over(asked: AskedRun) -> Decision | None:
+    """6.7: a run that has ended does not start again, so `plan` says what `submit` would say."""
+    from kubectl_runs.commit.life import Stage, life
+    from planner.model import Decision, Reason, Verdict
+
+    lived = life(asked.snapshot, asked.run)
+    if not lived.over:
+        return None
+    if lived.stage is Stage.COMPLETED:
+        return Decision(verdict=Verdict.NONE, run=asked.run.key, message="the run has completed")
+    if lived.stage is Stage.CANCELED:
+        words = "the run was cancelled"
+        return Decision(verdict=Verdict.REFUSE, run=asked.run.key, reason=Reason.CANCELED, message=words)
+    words = f"the run has failed ({lived.reason}) and does not start again"
+    return Decision(verdict=Verdict.REFUSE, run=asked.run.key, message=words)
 
 
 def show(session: Session, decision: Decision, asked: str, *, at: int | None = None) -> None:

@@ -22,7 +22,7 @@ LOST = ("Shrink", "EndFiller", "DropSpare", "RandomPreempt", "ReclaimedBySpare",
 
 def render(history: History, *, now: int, verbose: bool) -> str:
     """The whole screen."""
-    parts = [answer(history, now), payers(history.held), timeline(history), *_steps(history, verbose)]
+    parts = [answer(history, now), payers(history.held), timeline(history), draws(history), *_steps(history, verbose)]
     return "\n".join(part for part in parts if part)
 
 
@@ -65,7 +65,7 @@ def _taken(history: History, lost: Sequence[Lease]) -> str:
     same = [lease for lease in lost if lease.end_at == last.end_at and _word(lease) == _word(last)]
     gpus = plural(sum(lease.gpus for lease in same), "GPU")
     winner = _winner(history, last)
-    return f"It lost {gpus} at {rfc3339(last.end_at or 0)} ({clean(last.closure)}){winner}."
+    return f"It lost {gpus} at {rfc3339(last.end_at or 0)} ({_word(last)}){winner}."
 
 
 def _winner(history: History, lease: Lease) -> str:
@@ -143,10 +143,16 @@ def event(entry: Entry, key: str) -> str:
     if entry.closes:
         parts.append(_reasons("closed", (part.reason for part in entry.closes)))
     if entry.draw is not None:
-        parts.append(f"drawn with seed {entry.draw.seed}: {', '.join(entry.draw.picks)}")
+        parts.append(f"drawn: {', '.join(entry.draw.picks)}")
     if entry.run is not None and entry.run.key != key:
         parts.append(f"for {entry.run.key}")
     return ", ".join(parts) or "-"
+
+
+def draws(history: History) -> str:
+    """How to check each lottery that touched the run."""
+    seeds = [entry.draw.seed for entry in history.entries if entry.draw is not None]
+    return "".join(f"  to check the draw: kubectl runs verify --draw {clean(seed)}\n" for seed in seeds)
 
 
 def _reasons(verb: str, reasons: Iterable[str]) -> str:

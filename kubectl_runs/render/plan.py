@@ -52,7 +52,7 @@ def headline(answer: Json, now: int, at: int | None = None) -> str:
         case "reserve":
             line = f"{run} would not start {when} ({answer['reason']}). {promise(answer, now)}"
         case "refuse":
-            line = f"{run} cannot start: {answer['reason']}."
+            line = f"{run} cannot start: {answer['reason']}." if answer["reason"] else f"{run} cannot start."
         case "cut":
             freed = sum(cut["gpus"] for cut in answer["cuts"])
             line = f"{run} would give up {plural(freed, 'GPU')}, leaving a width of {answer['width']}."
