@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from planner.admit import Fit, Refusal, could_pay, fit
 from planner.model import Lease, Reason, Run
 from planner.outlook import Outlook
+from planner.promise import promised
 from planner.world import World
 
 
@@ -56,6 +57,15 @@ def first_opening(world: World, run: Run, refusal: Refusal, until: int | None = 
             return Opening(instant=instant, fit=answer)
         last = answer
     return None
+
+
+def promised_opening(world: World, run: Run) -> Opening | None:
+    """F2: the promised start in the promised slice, if it still stands."""
+    made = promised(world, run)
+    if made is None or made.earliest_start is None or made.earliest_start <= world.now or not made.groups:
+        return None
+    answer = fit(world.at(made.earliest_start), run, within=made.groups)
+    return Opening(instant=made.earliest_start, fit=answer) if isinstance(answer, Fit) else None
 
 
 def _events(world: World) -> Iterator[tuple[int, tuple[Lease, ...]]]:

@@ -39,20 +39,23 @@ class Timeline:
         self._held = [0, *accumulate(changes[instant] for instant in self._instants)]
         self._most_after = [*accumulate(reversed(self._held), max)][::-1]
 
-    def held(self, now: int, horizon: int, own: Collection[Hold] = ()) -> int:
-        """F3: the most that is held at any one time from now until the horizon, a run's own holds aside."""
-        if own:
-            return self._without(own).held(now, horizon)
+    def held(self, now: int, horizon: int, without: Collection[Hold] = (), beside: Collection[Hold] = ()) -> int:
+        """F3: the most that is held at any one time from now until the horizon.
+
+        `without` are holds that do not count, a run's own; `beside` are those that count only for this question.
+        """
+        if without or beside:
+            return self._changed(without, beside).held(now, horizon)
         first = bisect_right(self._instants, now)
         last = bisect_left(self._instants, horizon)
         if last == len(self._instants):
             return self._most_after[first]
         return max(self._held[first : max(first, last) + 1])
 
-    def _without(self, own: Collection[Hold]) -> Timeline:
+    def _changed(self, without: Collection[Hold], beside: Collection[Hold]) -> Timeline:
         left = Counter(self._holds)
-        left.subtract(own)
-        return Timeline(left.elements())
+        left.subtract(without)
+        return Timeline((*left.elements(), *beside))
 
 
 def horizon(now: int, duration: int | None, opportunistic: bool) -> int:

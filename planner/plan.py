@@ -74,7 +74,7 @@ def not_now(world: World, run: Run, refusal: Refusal) -> Decision:
         ended = make_room(world, run, stage_max=1)
         if ended is not None and isinstance(ended.paid, Fit):
             return kept(world, run, _needs_cuts(run, refusal, ended, world.now))
-    opening = forecast.first_opening(world, run, refusal, until=cuts_from(world, run))
+    opening = _opening(world, run, refusal)
     if opening is not None:  # (c)
         return kept(world, run, _exact(world, run, refusal, opening))
     if refusal.funding:  # (d)
@@ -127,8 +127,16 @@ def _never(run: Run, refusal: Refusal) -> Decision:
     )
 
 
+def _opening(world: World, run: Run, refusal: Refusal) -> forecast.Opening | None:
+    """F1 (c), F2: the first known instant, or the promised one in the promised slice where none comes before it."""
+    promise = forecast.promised_opening(world, run)
+    if promise is None:
+        return forecast.first_opening(world, run, refusal, until=cuts_from(world, run))
+    return forecast.first_opening(world, run, refusal, until=promise.instant - 1) or promise
+
+
 def _exact(world: World, run: Run, refusal: Refusal, opening: forecast.Opening) -> Decision:
-    then = _in_own_slice(world, run, opening)
+    then = opening.fit
     waited = Step(rule="F1.c", act="waited", subject=run.key, reason=refusal.reason, note=rfc3339(opening.instant))
     # Section 7: where foreign pods are not visible, no plan is exact.
     exact = Confidence.EXACT if world.snapshot.pods_visible else None
@@ -146,15 +154,6 @@ def _exact(world: World, run: Run, refusal: Refusal, opening: forecast.Opening) 
         trace=(*why(refusal), waited, *then.trace),
         asked=tuple(sorted({*refusal.asked, *then.asked})),
     )
-
-
-def _in_own_slice(world: World, run: Run, opening: forecast.Opening) -> Fit:
-    """F2: where the start is the one promised, the slice stays the one promised too."""
-    made = promised(world, run)
-    if made is None or made.earliest_start != opening.instant or not made.groups:
-        return opening.fit
-    inside = fit(world.at(opening.instant), run, within=made.groups)
-    return inside if isinstance(inside, Fit) and inside.width == opening.fit.width else opening.fit
 
 
 def _cuts_later(world: World, run: Run, refusal: Refusal) -> Decision:

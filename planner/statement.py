@@ -10,7 +10,8 @@ from collections.abc import Set
 from dataclasses import dataclass
 from fractions import Fraction
 
-from planner.books import UNLIMITED, Account, Ask, Sums, Tab, window_open
+from planner.accounts import Account, Sums
+from planner.books import UNLIMITED, Ask, Tab, window_open
 from planner.family import Purse
 from planner.holds import FOREVER
 from planner.model import AggregateCap, Budget, Envelope, Payer, Reason
@@ -125,7 +126,7 @@ def _line(world: World, payer: Payer, over: frozenset[Payer]) -> EnvelopeLine | 
         envelope=purse.envelope,
         held_gpus=account.total.gpus,
         lent_gpus=account.lent.gpus,
-        reserved_gpus=books.promises.gpus(payer, ask),
+        reserved_gpus=books.promises.gpus((payer,), ask),
         headroom_gpus=limit.gpus if window_open(purse.envelope, world.now) else 0,
         settled_seconds=account.total.settled,
         promised_seconds=spent - account.total.settled,
@@ -147,7 +148,7 @@ def _cap(world: World, budget: Budget, cap: AggregateCap, overrun: Set[tuple[obj
     members = [purse for purse in purses if purse is not None]
     ask, books = asking(world), world.books
     held = sum(books.held(purse.payer) for purse in members)
-    reserved = sum(books.promises.gpus(purse.payer, ask) for purse in members)
+    reserved = sum(books.promises.gpus((purse.payer,), ask) for purse in members)
     return CapLine(
         cap=cap,
         held_gpus=held,

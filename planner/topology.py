@@ -6,7 +6,7 @@ have. Which of them it gets is `pack`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from planner.holds import Hold, Timeline
@@ -97,6 +97,7 @@ class View:
     now: int
     horizon: int
     own: NodeHolds
+    endings: Mapping[str, Sequence[Hold]]  # known ends of open leases by node: promises may follow them
 
 
 class Fleet:
@@ -159,7 +160,8 @@ class Fleet:
         free = node.gpus - use.active - use.rest - (use.spare if use.spare > use.filler else use.filler)
         if node.name in self.holds:
             own = (view.own[node.name],) if node.name in view.own else ()
-            free -= self.holds[node.name].held(view.now, view.horizon, own)
+            ends = view.endings.get(node.name, ())
+            free -= self.holds[node.name].held(view.now, view.horizon, without=own, beside=ends)
         return free if free > 0 else 0
 
     def room(self, run: Run, view: View, only: Domain | None = None) -> Room:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property
 
 from planner import fold
 from planner.books import Ask, Books, Promise, Promises, promises_of
+from planner.endings import Endings
 from planner.family import Tree
 from planner.holds import FOREVER, Hold, horizon
 from planner.model import Domain, FundingClass, Lease, Payer, Pod, Reservation, Role, Run, Snapshot
@@ -97,7 +99,17 @@ class World:
             ahead=ahead,
             counted=not run.opportunistic,
             own=self.index.promises_by_run.get(run.key, ()),
+            endings=self.endings.by_payer,
         )
+
+    @cached_property
+    def endings(self) -> Endings:
+        """Known ends of open leases: a promise may follow them on the same GPUs, for the same payer (F3)."""
+        if not any(made.earliest_start is not None for made in self.reservations):
+            return Endings((), {})
+        known = ((self.index.ends_at(lease), lease) for lease in self.leases.values())
+        later = [(end, lease) for end, lease in known if end is not None and end > self.now]
+        return Endings(sorted(later, key=lambda pair: (pair[0], pair[1].key)), self.fleet.use)
 
     def ahead(self, run: Run) -> int | None:
         """C2: the run's duration, or what is left of it if it holds leases; None without a duration."""
@@ -118,7 +130,8 @@ class World:
     def view(self, run: Run) -> View:
         """The fleet as the run sees it: holds before its horizon count, its own do not (F3)."""
         reach = horizon(self.now, self.ahead(run), run.opportunistic)
-        return View(now=self.now, horizon=reach, own=self.index.node_holds.get(run.key, {}))
+        own = self.index.node_holds.get(run.key, {})
+        return View(now=self.now, horizon=reach, own=own, endings=self.endings.by_node)
 
     def empty_room(self, run: Run) -> Room:
         """F1 (a): what the run could use of the empty fleet."""
