@@ -68,12 +68,24 @@ def render(found: Iterable[Statement], world: World, *, tree: bool, wide: bool) 
     """One table; below each budget its aggregate caps, and who it belongs to."""
     header = (*HEADER, "RUNS OUT") if wide else HEADER
     rows: list[tuple[str, ...]] = []
+    named: set[str] = set()
     for one in found:
         depth = "  " * one.budget.owner.count(":") if tree else ""
-        rows.append((f"{depth}{one.budget.owner}",))
+        for owner in _path(one.budget.owner) if tree else ():
+            if owner not in named:
+                rows.append(("  " * owner.count(":") + owner,))
+        named.update(_path(one.budget.owner))
+        if not tree:
+            rows.append((one.budget.owner,))
         rows += [_cells(line, world, depth, wide=wide) for line in one.envelopes]
         rows += [_cap_cells(line, depth) for line in one.caps]
     return text.table([header, *rows], right=range(2, 11)) if rows else ""
+
+
+def _path(owner: str) -> list[str]:
+    """The owner and those above it, root first: they stand in the tree whether or not they hold a budget."""
+    parts = owner.split(":")
+    return [":".join(parts[: depth + 1]) for depth in range(len(parts))]
 
 
 def _cells(line: EnvelopeLine, world: World, depth: str, *, wide: bool) -> tuple[str, ...]:

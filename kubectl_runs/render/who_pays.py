@@ -21,7 +21,9 @@ def to_json(subject: str, meter: Meter, owners: Owners, *, since: int | None, by
     """Rows in the order of time, then most GPU-seconds first, then name."""
     merged = _by_flavor(meter, owners) if by == "flavor" else {(key, ""): value for key, value in meter.sums.items()}
     found = sorted(merged.items(), key=lambda item: _order(item[0][0], item[1]))
-    shares = amounts.shares([value.gpu_seconds for _, value in found])
+    # Of what has only just begun nothing is used yet: then the GPUs held say who pays.
+    used = [value.gpu_seconds for _, value in found]
+    shares = amounts.shares(used if any(used) else [value.gpus for _, value in found])
     rows = [
         _row(key, flavor, value, owners, by) | {"share": share / amounts.SHARE_UNITS}
         for ((key, flavor), value), share in zip(found, shares, strict=True)
@@ -89,7 +91,7 @@ def render(answer: Json, *, color: bool, by: str | None) -> str:
         for row, hour in zip(rows, hours, strict=True)
     ]
     last = ["TOTAL", *[""] * (len(header) - 4), str(total["gpus"]), amounts.total_hours(total["gpuSeconds"])]
-    last.append("100.00%" if total["gpuSeconds"] else amounts.percent(0))
+    last.append(amounts.percent(round(sum(row["share"] for row in rows) * amounts.SHARE_UNITS)))
     right = range(len(header) - 3, len(header))
     lines = text.table([header, *body, last], right=right).splitlines()
     if color:
