@@ -54,7 +54,7 @@ def lenders(world: World, borrower: str | None = None, run: Run | None = None) -
 def _lender(world: World, purse: Purse, ask: Ask, borrower: str | None, run: Run | None) -> Lender:
     lending = purse.envelope.lending
     lent = (world.books.accounts.get(purse.payer) or _NOTHING).lent.gpus
-    reserved = world.books.promises.gpus(purse.payer, ask, lent=True)
+    reserved = world.books.promises.gpus((purse.payer,), ask, lent=True)
     cap = lending.concurrency_max
     lends = purse.envelope.concurrency if cap is None else min(cap, purse.envelope.concurrency)
     reason = None if borrower is None else _refusal(world, purse, ask, borrower, run)
