@@ -225,6 +225,9 @@ def test_finalizer_holds_an_object_until_it_is_taken_off(door: Door) -> None:
     more = {**dying, "metadata": {**dying["metadata"], "finalizers": ["rq.davidlangworthy.io/ledger", "x/y"]}}
     with pytest.raises(Invalid):
         door.store.perform(Replace(kind=RUN, object=more))
+    labels = {"metadata": {"labels": {"still": "here"}}}
+    dying = door.store.perform(Patch(kind=RUN, name="train", namespace=door.namespace, patch=labels)).object
+    assert stored(door)["metadata"]["labels"] == {"still": "here"}
     freed = {**dying, "metadata": without(dying["metadata"], "finalizers")}
     door.store.perform(Replace(kind=RUN, object=freed))
     with pytest.raises(NotFound):
