@@ -71,12 +71,9 @@ def render(found: Iterable[Statement], world: World, *, tree: bool, wide: bool) 
     named: set[str] = set()
     for one in found:
         depth = "  " * one.budget.owner.count(":") if tree else ""
-        for owner in _path(one.budget.owner) if tree else ():
-            if owner not in named:
-                rows.append(("  " * owner.count(":") + owner,))
-        named.update(_path(one.budget.owner))
-        if not tree:
-            rows.append((one.budget.owner,))
+        above = [owner for owner in _path(one.budget.owner) if owner not in named] if tree else [one.budget.owner]
+        rows += [("  " * owner.count(":") * tree + owner,) for owner in above]
+        named.update(above)
         rows += [_cells(line, world, depth, wide=wide) for line in one.envelopes]
         rows += [_cap_cells(line, depth) for line in one.caps]
     return text.table([header, *rows], right=range(2, 11)) if rows else ""
