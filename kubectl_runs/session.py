@@ -205,6 +205,10 @@ class Session:
         """Data, as it stands; the caller has cleaned what came from a server."""
         sys.stdout.write(lines if lines.endswith("\n") or not lines else lines + "\n")
 
+    def screen(self, lines: str) -> None:
+        """A screen for people, in colour where that is wanted."""
+        self.out(text.colored(lines) if self.color else lines)
+
     def note(self, line: str) -> None:
         """A remark for people, on stderr."""
         sys.stdout.flush()
@@ -266,7 +270,7 @@ class Session:
         if not body:
             where = f" in {self.scope} namespace" if self.scope else ""
             return self.note(f"No resources found{where}.")
-        return self.out(text.table([header, *body], right=right))
+        return self.screen(text.table([header, *body], right=right))
 
 
 def _without_managed_fields(item: Object) -> Object:

@@ -70,6 +70,23 @@ def span(seconds: int) -> str:
     return "".join(parts)
 
 
+MARKS = {"  + ": "32", "  ~ ": "33", "  - ": "31"}  # created green, changed yellow, gone red
+BOLD = "1"
+
+
+def colored(screen: str) -> str:
+    """A screen with its marked lines in their colour and its headers bold; nothing but colour is added."""
+    return "".join(_colored(line) for line in screen.splitlines(keepends=True))
+
+
+def _colored(line: str) -> str:
+    words = line.split()
+    is_header = len(words) > 1 and all(word.isupper() and word[0].isalpha() for word in words[:2])
+    code = BOLD if is_header else MARKS.get(line[:4])
+    body = line.rstrip("\n")
+    return line if code is None else f"\x1b[{code}m{body}\x1b[0m{line[len(body) :]}"
+
+
 def console(stream: TextIO, *, color: bool, width: int | None = None) -> Console:
     """The only maker of rich consoles: `[spare]` and `:train:` in our data are text, not markup."""
     from rich.console import Console

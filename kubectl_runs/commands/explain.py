@@ -33,6 +33,6 @@ def command(
 
     history = gather(session, name)
     if not session.data(raw(history)):
-        session.out(render(history, now=session.now, verbose=session.verbose > 0))
+        session.screen(render(history, now=session.now, verbose=session.verbose > 0))
         if history.run is not None and not history.leases:
             session.hint(f"kubectl runs plan {name}")

@@ -114,7 +114,7 @@ def show(session: Session, decision: Decision, asked: str, *, at: int | None = N
     if session.format == "name":
         session.out(f"{answer['decision']}")
     elif not session.data(answer):
-        session.out(render(answer, Asked(command=asked, now=session.now, at=at, verbose=session.verbose > 0)))
+        session.screen(render(answer, Asked(command=asked, now=session.now, at=at, verbose=session.verbose > 0)))
 
 
 def exit_of(decision: Decision, *, exit_code: bool) -> int:
