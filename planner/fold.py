@@ -94,7 +94,7 @@ def settled(snapshot: Snapshot) -> Settlement:
 
 def _tells_itself(lease: Lease, base_seq: int, told: set[str]) -> bool:
     """Whether nothing of the ledger accounts for a closed lease: opened after the base, and closed by no entry."""
-    return lease_number(lease.name) > base_seq and lease.key not in told
+    return lease_number(lease.name) > base_seq and (not told or lease.key not in told)
 
 
 def lease_number(name: str) -> int:
@@ -113,10 +113,11 @@ def first_starts(snapshot: Snapshot, leases: Iterable[Lease]) -> dict[Attempt, i
             attempt = attempt_of(lease)
             if lease.start_at < starts.get(attempt, FOREVER):
                 starts[attempt] = lease.start_at
+    running = {uid for _, _, uid, _ in starts}
     for lease in snapshot.leases:
-        if lease.closed and lease.role is not Role.SPARE:
+        if lease.closed and lease.run_uid in running and lease.role is not Role.SPARE:
             attempt = attempt_of(lease)
-            if attempt in starts and lease.start_at < starts[attempt]:
+            if lease.start_at < starts.get(attempt, lease.start_at):
                 starts[attempt] = lease.start_at
     return starts
 
