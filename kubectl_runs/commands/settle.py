@@ -23,6 +23,7 @@ def command(session: Session) -> int:
       kubectl runs settle
       kubectl runs settle -A
     """
+    from kubectl_runs.commit.budget_status import write_budgets
     from kubectl_runs.commit.steps import drive
     from kubectl_runs.commit.sweep import sweep
     from kubectl_runs.means import means
@@ -30,6 +31,9 @@ def command(session: Session) -> int:
 
     reading = session.reading()
     swept = drive(sweep(reading, means(session), namespace=session.scope, runs_max=RUNS_MAX), session.store)
+    if not session.scope:
+        # Budgets belong to no namespace; who may not write their status leaves it to operators and the daemon.
+        drive(write_budgets(session.reading()), session.store)
     if not session.data(rows(swept)):
         session.out(report(swept))
     for problem in swept.refused:
