@@ -12,10 +12,14 @@ from tests.controlplane.client import Object, wait_for
 from tests.controlplane.fixtures import Island
 
 
-def submit(island: Island, folder: Path, run: Object, user: str = "researcher") -> Any:
+def manifest(folder: Path, run: Object) -> str:
     path = folder / f"{run['metadata']['name']}.json"
     path.write_text(json.dumps(run))
-    return json.loads(island.cli("submit", "-f", str(path), "-o", "json", user=user).ok().stdout)
+    return str(path)
+
+
+def submit(island: Island, folder: Path, run: Object) -> Any:
+    return answer(island, "submit", "-f", manifest(folder, run))
 
 
 def answer(island: Island, *arguments: str, user: str = "researcher") -> Any:
@@ -151,7 +155,7 @@ def test_short_run_backfills_and_an_endless_one_does_not(island: Island, tmp_pat
     promised = submit(island, tmp_path, island.run("whole", 8, resources={"gpusPerPod": 8}))
     assert (promised["decision"], promised["confidence"]) == ("reserve", "exact")
 
-    endless = submit(island, tmp_path, island.run("endless", 4, resources={"gpusPerPod": 4}))
+    endless = answer(island, "plan", "-f", manifest(tmp_path, island.run("endless", 4, resources={"gpusPerPod": 4})))
     assert endless["decision"] == "reserve"
     short = submit(island, tmp_path, island.run("short", 4, resources={"gpusPerPod": 4}, duration="30m"))
     assert short["decision"] == "start"
