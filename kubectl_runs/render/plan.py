@@ -13,6 +13,7 @@ from kubectl_runs.wire.times import instant, rfc3339
 Json = dict[str, Any]
 
 TELLING = ("asked", "took", "placed", "unplaced", "passed")
+NUMBERS = ("GROUP", "NEED", "HAD", "TOOK")
 MARK_NEW, MARK_CHANGED, MARK_GONE = "+", "~", "-"
 CUT_WORDS = {
     "EndFiller": ("ends", "filler"),
@@ -94,20 +95,29 @@ def refusal(trace: Sequence[Json]) -> str:
 
 
 def asked(trace: Sequence[Json]) -> str:
-    """Who was asked to pay and which domains could not hold it, with the numbers; a repeated step is shown once."""
-    rows: list[tuple[object, ...]] = []
-    for step in _domains_whole(trace):
-        if step["act"] not in TELLING or step["rule"][0] not in "CP" or "need" not in step:
-            continue
-        note = f"({step['note']})" if step.get("note") else ""
-        why = " ".join(filter(None, (str(step.get("reason") or ""), note)))
-        if not why and step["act"] == "passed":
-            why = "passed over"
-        row = (step["rule"], step["subject"], *(step.get(key, "") for key in ("need", "had", "took")), why)
-        if row not in rows:
-            rows.append(row)
-    header = ("RULE", "ASKED", "NEED", "HAD", "TOOK", "WHY NOT MORE")
-    return table([header, *rows], right=(2, 3, 4), indent="  ") if rows else ""
+    """Who was asked to pay and which domains were tried, with the numbers; a repeated step is shown once."""
+    told = [step for step in _domains_whole(trace) if _tells(step)]
+    several = any(step.get("group") for step in told)
+    rows = list(dict.fromkeys(_row(step, several) for step in told))
+    if not rows:
+        return ""
+    header = ["RULE", "ASKED", "NEED", "HAD", "TOOK", "WHY NOT MORE"]
+    if several:
+        header.insert(1, "GROUP")
+    return table([header, *rows], right=[index for index, word in enumerate(header) if word in NUMBERS], indent="  ")
+
+
+def _tells(step: Json) -> bool:
+    return step["act"] in TELLING and step["rule"][0] in "CP" and "need" in step
+
+
+def _row(step: Json, several: bool) -> tuple[object, ...]:
+    note = f"({step['note']})" if step.get("note") else ""
+    why = " ".join(filter(None, (str(step.get("reason") or ""), note)))
+    if not why and step["act"] == "passed":
+        why = "passed over"
+    group = (step.get("group", ""),) if several else ()
+    return (step["rule"], *group, step["subject"], *(step.get(key, "") for key in ("need", "had", "took")), why)
 
 
 def _domains_whole(trace: Sequence[Json]) -> list[Json]:
