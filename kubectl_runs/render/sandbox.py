@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from kubectl_runs.store.sandbox.world import World
 from kubectl_runs.text import plural, span, table
 from kubectl_runs.wire.times import rfc3339
+
+if TYPE_CHECKING:
+    from kubectl_runs.store.sandbox.world import World
 
 
 def made(path: str, recipe: World) -> str:

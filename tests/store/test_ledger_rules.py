@@ -61,7 +61,8 @@ def make_pod(door: Door, name: str = "p", **metadata: object) -> str:
 
 
 def bind(door: Door, uid: str, *, pod: str = "p", node: str = "n1") -> None:
-    door.store.perform(Bind(namespace=door.namespace, pod=pod, uid=uid, node=node))
+    reply = door.store.perform(Bind(namespace=door.namespace, pod=pod, uid=uid, node=node))
+    assert reply.object["kind"] == "Status"
 
 
 def test_bind_puts_the_pod_on_the_node_once(door: Door) -> None:

@@ -272,7 +272,8 @@ class SandboxStore:
         if not request.node:
             raise Invalid("target.name: a binding names its node")
         pod = {**pod, "spec": {**pod["spec"], "nodeName": request.node}}
-        return lifecycle.keep(tx, lifecycle.started(tx, pod))
+        lifecycle.keep(tx, lifecycle.started(tx, pod))
+        return {"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Success", "code": 201}
 
 
 def _reply(tx: Transaction, value: Object) -> Reply:
