@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -179,3 +181,13 @@ def test_provisional_seed_differs_by_subject_and_set() -> None:
         draw.provisional_seed(entry, budget),
     }
     assert len(seeds) == 4
+
+
+def test_vectors_on_the_page_are_the_golden_ones() -> None:
+    """A third party goes by the page alone."""
+    page = (Path(__file__).parents[2] / "docs" / "concepts" / "lottery.md").read_text()
+    seeds = {"0…": ZEROS, "f…": ONES, "01…": COUNTED}
+    rows = re.findall(r"^\| `([^`]+)` \| (\d+) \| (\d+) \| (\d+) \|$", page, re.MULTILINE)
+    assert [(seeds[seed], int(k), int(n), int(drawn)) for seed, k, n, drawn in rows] == GOLDEN_DRAWS
+    assert "\n    a/y c/x a/x c/y b/x c/z\n" in page
+    assert draw.reservation_seed(freeze_entry(), reservation()).hex() in page
