@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -53,6 +54,28 @@ def test_reading_a_file_loads_yaml_and_nothing_heavier() -> None:
         "2026-01-05T12:00:00Z",
     )
     assert loaded(*args, "-o", "json") & HEAVY == {"yaml"}
+
+
+def test_list_on_a_cluster_loads_neither_the_planner_nor_anything_heavy(tmp_path: Path) -> None:
+    """`list` has to be about as quick as `kubectl get`; nobody answers here, but everything it needs is loaded."""
+    config = tmp_path / "config"
+    cluster = {"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}
+    context = {"name": "x", "context": {"cluster": "c", "user": "u"}}
+    user = {"name": "u", "user": {"token": "t"}}
+    parts = {"clusters": [cluster], "contexts": [context], "users": [user], "current-context": "x"}
+    config.write_text(json.dumps(parts))
+    command = [sys.executable, "-X", "importtime", "-m", "kubectl_runs", "list", "--kubeconfig", str(config)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    names = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
+    assert done.returncode == 1
+    assert "kubectl_runs.overview" in names
+    assert {name.partition(".")[0] for name in names} & {
+        "planner",
+        "kubernetes",
+        "pydantic",
+        "rich",
+        "asyncio",
+    } == set()
 
 
 @pytest.mark.parametrize("verb", list(VERBS))

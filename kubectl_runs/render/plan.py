@@ -13,6 +13,7 @@ from kubectl_runs.wire.times import instant, rfc3339
 Json = dict[str, Any]
 
 TELLING = ("asked", "took", "placed", "unplaced", "passed")
+ROWS_MAX = 24  # of a table that `-v` shows whole
 NUMBERS = ("GROUP", "NEED", "HAD", "TOOK")
 MARK_NEW, MARK_CHANGED, MARK_GONE = "+", "~", "-"
 CUT_WORDS = {
@@ -101,6 +102,9 @@ def asked(trace: Sequence[Json]) -> str:
     rows = list(dict.fromkeys(_row(step, several) for step in told))
     if not rows:
         return ""
+    if len(rows) > ROWS_MAX:
+        left = (f"{len(rows) - ROWS_MAX} more steps, -v shows all",)
+        rows = [*rows[: ROWS_MAX // 2], ("...", *[""] * several, *left), *rows[-ROWS_MAX // 2 :]]
     header = ["RULE", "ASKED", "NEED", "HAD", "TOOK", "WHY NOT MORE"]
     if several:
         header.insert(1, "GROUP")
