@@ -48,10 +48,11 @@ class NodeUse:
         else:
             self.filler += gpus
 
-    def seat(self, pod: Pod, sign: int = 1) -> None:
-        self.cpu_milli += sign * pod.cpu_milli
-        self.memory_bytes += sign * pod.memory_bytes
-        self.pods += sign
+    def unseat(self, pod: Pod) -> None:
+        """As if a pod of the node were gone."""
+        self.cpu_milli -= pod.cpu_milli
+        self.memory_bytes -= pod.memory_bytes
+        self.pods -= 1
 
     def copy(self) -> NodeUse:
         return NodeUse(self.active, self.spare, self.filler, self.rest, self.cpu_milli, self.memory_bytes, self.pods)
@@ -120,8 +121,7 @@ class Fleet:
                 here.hold(lease.role, lease.gpus)
             if lease.pod is not None:
                 named[lease.namespace, lease.pod.name, lease.pod.uid] = lease.node
-        for pod in pods:
-            _seat(use, pod, named)
+        _seat_all(use, pods, named)
         return cls(by_name, use, _timelines(holds))
 
     def without(self, leases: Iterable[Lease], pods: Mapping[tuple[str, str, str], Pod]) -> Fleet:
@@ -139,7 +139,7 @@ class Fleet:
                 ref = (lease.namespace, lease.pod.name, lease.pod.uid)
                 if ref in pods and ref not in gone and pods[ref].live:
                     gone.add(ref)
-                    use[lease.node].seat(pods[ref], sign=-1)
+                    use[lease.node].unseat(pods[ref])
         other = Fleet(self.nodes, use, self.holds)
         other._by_flavor = self._by_flavor
         return other
@@ -281,17 +281,18 @@ def _pod_limits(run: Run, nodes: Iterable[Node], free: Mapping[str, int], use: M
     return limits
 
 
-def _seat(use: dict[str, NodeUse], pod: Pod, named: Mapping[tuple[str, str, str], str]) -> None:
-    """Counts a live pod where it is bound, or where its lease says it will be; foreign GPUs are the rest."""
-    if not pod.live:
-        return
-    node = named.get((pod.namespace, pod.name, pod.uid))
-    here = use.get(pod.node or node or "")
-    if here is None:
-        return
-    here.seat(pod)
-    if node is None:
-        here.rest += pod.gpus
+def _seat_all(use: dict[str, NodeUse], pods: Iterable[Pod], named: Mapping[tuple[str, str, str], str]) -> None:
+    """Counts live pods where they are bound, or where their lease says they will be; foreign GPUs are the rest."""
+    for pod in pods:
+        node = named.get((pod.namespace, pod.name, pod.uid))
+        here = use.get(pod.node or node or "")
+        if here is None or not pod.live:
+            continue
+        here.cpu_milli += pod.cpu_milli
+        here.memory_bytes += pod.memory_bytes
+        here.pods += 1
+        if node is None:
+            here.rest += pod.gpus
 
 
 def _timelines(holds: Iterable[NodeHolds]) -> dict[str, Timeline]:
