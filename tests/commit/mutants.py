@@ -15,6 +15,7 @@ from kubectl_runs.commit.steps import Steps, attempt
 from kubectl_runs.read import Reading
 from kubectl_runs.store.protocol import AlreadyExists, Create, Get, Object, Reply, StoreError, Unknown
 from kubectl_runs.wire.kinds import LEDGER_ENTRY
+from tests.commit.simulation import Scene, changed_minds, crowd, scenario
 
 Patch = Callable[[object, str, Any], None]
 Mutant = Callable[[Patch], None]
@@ -142,17 +143,17 @@ def starts_again(patch: Patch) -> None:
         patch(module, "life", lives)
 
 
-# Where each is noticed: a few seeds that reach the situation, so that the test stays short.
-ALL: dict[Mutant, range] = {
-    no_nonce: range(24, 26),
-    no_read_back: range(4),
-    rebase_always: range(4),
-    rebase_over_own_run: range(4),
-    rebase_without_caps: range(25, 27),
-    entries_ignored: range(4),
-    base_before_leases: range(4),
-    settled_twice: range(4),
-    free_before_gone: range(4),
-    unbound_is_gone: range(15, 17),
-    starts_again: range(4),
+# Where each is noticed soonest: among clients that do all sorts of things, or in a crowd of submits.
+ALL: dict[Mutant, Scene] = {
+    no_nonce: crowd,
+    no_read_back: scenario,
+    rebase_always: scenario,
+    rebase_over_own_run: scenario,
+    rebase_without_caps: crowd,
+    entries_ignored: scenario,
+    base_before_leases: scenario,
+    settled_twice: scenario,
+    free_before_gone: scenario,
+    unbound_is_gone: changed_minds,
+    starts_again: scenario,
 }

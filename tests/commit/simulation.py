@@ -43,6 +43,9 @@ STEPS_MAX = 6000
 Command = Callable[[Means], Steps[object]]
 
 
+Scene = Callable[[int], tuple[list[list[Command]], list[Object]]]
+
+
 class Broken(AssertionError):
     """Something that must hold did not."""
 
@@ -352,9 +355,23 @@ def scenario(seed: int) -> tuple[list[list[Command]], list[Object]]:
     return scripts, objects
 
 
-def simulate(seed: int, faults: Faults | None = None) -> Simulation:
+def crowd(seed: int) -> tuple[list[list[Command]], list[Object]]:
+    """Many submits at once, each with room for it on a node of its own, and a budget that only some fit."""
+    choice = random.Random(seed)
+    scripts = [[submits(f"r{index}", choice.choice((2, 3, 4)), after="20s"), settles()] for index in range(4)]
+    return scripts, world(nodes=4, concurrency=5, cap=choice.choice((None, 5)))
+
+
+def changed_minds(seed: int) -> tuple[list[list[Command]], list[Object]]:
+    """A run that is submitted, cancelled and settled at the same time, by different people."""
+    choice = random.Random(seed)
+    scripts = [[submits("a", choice.choice((3, 4)))], [cancels("a")] * 3, [settles(), cancels("a"), settles()]]
+    return scripts, world()
+
+
+def simulate(seed: int, faults: Faults | None = None, scene: Scene = scenario) -> Simulation:
     """One seed to its end."""
-    scripts, objects = scenario(seed)
+    scripts, objects = scene(seed)
     simulation = Simulation(seed, scripts, objects, faults or Faults())
     simulation.run()
     simulation.faults = NO_FAULTS
