@@ -39,16 +39,22 @@ class Resolution:
 
 
 def make_room(
-    world: World, run: Run, *, start: int | None = None, stage_max: int = LOTTERY, freezes: Iterable[Entry] = ()
+    world: World,
+    run: Run,
+    *,
+    made: Reservation | None = None,
+    start: int | None = None,
+    stage_max: int = LOTTERY,
+    freezes: Iterable[Entry] = (),
 ) -> Resolution | None:
     """R2: cuts after which pack succeeds, or None: then nothing is cut (R5).
 
-    `start` is the promised start of a reservation that is still to be made; `freezes` are Freeze entries that are no
-    longer among the snapshot's.
+    `made` is the reservation that draws, if it is not the run's standing one; `start` is the start of one that is
+    still to be made; `freezes` are Freeze entries that are no longer among the snapshot's.
     """
     if stage_max == 1 and not any(lease.role is Role.FILLER for lease in world.leases.values()):
         return None
-    subject = promised(world, run) or _promise_to_be(run, world.now if start is None else start)
+    subject = made or promised(world, run) or _promise_to_be(run, world.now if start is None else start)
     return _Resolver(world, run, subject, (*world.snapshot.entries, *freezes), stage_max).resolve()
 
 
@@ -61,7 +67,7 @@ class _Resolver:
         self._world = world.without(ending_leases(world.snapshot))
         self._freezes = standing_freezes(entries, subject)
         self._holdings = Holdings(self._world.leases.values(), world.runs)
-        self._by_domain = _leases_by_domain(self._world)
+        self._by_domain = _leases_by_domain(self._world, run.flavor)
         self._gone: set[str] = set()
         self._placed: list[PlacedGroup] = []
         self._lotteries: dict[Domain, _Held] = {}
@@ -218,12 +224,13 @@ def _promise_to_be(run: Run, start: int) -> Reservation:
     )
 
 
-def _leases_by_domain(world: World) -> dict[Domain, list[Lease]]:
+def _leases_by_domain(world: World, flavor: str) -> dict[Domain, list[Lease]]:
+    """Who holds what in each scope: a domain may have nodes of several flavors, and only one is in conflict."""
     found: dict[Domain, list[Lease]] = {}
     nodes = world.fleet.nodes
     for key in sorted(world.leases):
         lease = world.leases[key]
         node = nodes.get(lease.node)
-        if node is not None and node.domain is not None:
+        if node is not None and node.domain is not None and node.flavor == flavor:
             found.setdefault(node.domain, []).append(lease)
     return found

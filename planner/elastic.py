@@ -111,7 +111,12 @@ def growth(world: World, run: Run, to: int | None = None, cooldown: int = 0) -> 
 
     Leases of an entry that is not written yet count as held, so a step in flight is not planned again.
     """
-    width = sum(group.width for group in held_groups(world, run))
+    groups = held_groups(world, run)
+    width = sum(group.width for group in groups)
+    if not groups:
+        # S3: a new attempt begins only when every lease of the last one is closed.
+        held = len(world.leases_of(run))
+        return _nothing(run, 0, f"{run.key} is ending: {held} of its leases are not closed yet")
     if run.malleable is None:
         return _nothing(run, width, f"{run.key} runs at {width} and is not malleable")
     if run.canceled:

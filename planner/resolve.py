@@ -41,7 +41,7 @@ def activate(snapshot: Snapshot, reservation: Reservation, now: int, freezes: It
         return started(run, answer)
     if answer.funding:  # R1: it cuts only for GPUs
         return blocked(run, answer)
-    return _with_cuts(world, run, reservation, answer, make_room(world, run, freezes=freezes))
+    return _with_cuts(world, run, reservation, answer, make_room(world, run, made=reservation, freezes=freezes))
 
 
 def _with_cuts(world: World, run: Run, made: Reservation, refusal: Refusal, resolution: Resolution | None) -> Decision:

@@ -176,6 +176,13 @@ def test_grow_cooldown_holds_the_next_step_back() -> None:
     assert told(grown(text, cooldown=300)) == "start"  # it never changed its width
 
 
+def test_grow_run_whose_leases_are_all_ending_says_so() -> None:
+    ends = (Ended(namespace="rai", lease="lease-000", reason="NodeFailure"),)
+    decision = grown(FLEET + RICH + ONE, entry(EntryKind.END, ends=ends))
+    assert (told(decision), decision.width) == ("none", 0)
+    assert "ending" in decision.message
+
+
 def test_grow_fixed_run_says_none() -> None:
     assert told(grown(FLEET + RICH + "run rai/m 8 per=8\nlease rai/m d1-n1 8 rai/e\n")) == "none"
 

@@ -269,6 +269,17 @@ def test_domain_too_small_is_not_tried() -> None:
     assert cuts(activated(text)) == ["RandomPreempt rai/a - 8?"]
 
 
+def test_domain_nodes_of_another_flavor_are_not_in_the_scope() -> None:  # R4
+    text = ONE + "node a1 us-west/a/d1 8 flavor=A100\nbudget old org:ai:rai\nenv old/e 8 flavor=A100\n" + RICH
+    text += fixed("a", "d1-n1:8") + "run rai/b 8 flavor=A100\nlease rai/b a1 8 old/e\n"
+    text += "run rai/f 8 opportunistic flavor=A100\nlease rai/f a1 8 old/e role=Borrowed\n"
+    decision = activated(text + due("8 per=8"))
+    assert decision.lottery is not None
+    assert [c.token.run for c in decision.lottery.chances] == ["rai/a"]
+    assert decision.lottery.freeze.nodes == ("d1-n1",)
+    assert cuts(decision) == ["RandomPreempt rai/a - 8?"]
+
+
 # Groups
 
 
