@@ -154,10 +154,14 @@ class Fleet:
             self._by_flavor[flavor] = {domain: found[domain] for domain in sorted(found)}
         return self._by_flavor[flavor]
 
-    def free(self, node: Node, view: View) -> int:
-        """P1: allocatable - Active - max(Spare, Borrowed) - the rest - what reservations hold; never below 0."""
+    def free(self, node: Node, view: View, under_spares: bool = False) -> int:
+        """P1: allocatable - Active - max(Spare, Borrowed) - the rest - what reservations hold; never below 0.
+
+        O1: what a filler may have is not lessened by spares under which no other filler runs.
+        """
         use = self.use[node.name]
-        free = node.gpus - use.active - use.rest - (use.spare if use.spare > use.filler else use.filler)
+        shared = use.filler if under_spares or use.filler > use.spare else use.spare
+        free = node.gpus - use.active - use.rest - shared
         if node.name in self.holds:
             own = (view.own[node.name],) if node.name in view.own else ()
             ends = view.endings.get(node.name, ())
@@ -190,15 +194,13 @@ class Fleet:
                 yield domain, nodes
 
     def _island(self, domain: Domain, nodes: list[Node], run: Run, view: View) -> Island:
-        free = {node.name: self.free(node, view) for node in nodes}
+        free = {node.name: self.free(node, view, under_spares=run.opportunistic) for node in nodes}
         under: dict[str, int] = {}
         if run.opportunistic:
-            # O1: a filler may use a spare's GPUs where no other filler does.
             for node in nodes:
                 use = self.use[node.name]
                 if use.spare > use.filler:
-                    under[node.name] = use.spare - use.filler
-                    free[node.name] += under[node.name]
+                    under[node.name] = min(use.spare - use.filler, free[node.name])
         return Island(domain=domain, free=free, pods_max=_pod_limits(run, nodes, free, self.use), under=under)
 
     def _racks(self, run: Run) -> Mapping[str, str | None]:

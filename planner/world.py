@@ -150,9 +150,9 @@ class World:
 
     def queued_payers(self, run: Run) -> frozenset[Payer]:
         """F1 (d): envelopes that an older Blocked reservation waits for; StrictFIFO ones are passed over."""
-        blocked = [made for made in self.reservations if made.earliest_start is None]
-        mine = [(made.created_at, made.key) for made in blocked if made.run_key == run.key]
-        older = [made for made in blocked if made.run_key != run.key and (not mine or _age(made) < min(mine))]
+        others = [made for made in self.reservations if made.earliest_start is None and made.run_key != run.key]
+        mine = [_age(made) for made in self.reservations if made.run_key == run.key]
+        older = [made for made in others if not mine or _age(made) < min(mine)]
         return frozenset(share.payer for made in older for share in made.payers)
 
     def _closed(self, keys: Collection[str], ended: Sequence[tuple[Lease, int | None, int]], now: int) -> World:

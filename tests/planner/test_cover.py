@@ -255,6 +255,12 @@ def test_cover_strict_queue_lets_the_oldest_through() -> None:
     assert refused(text, "rai/a 8").reason is Reason.QUEUED
 
 
+def test_cover_strict_queue_lets_an_older_promise_through() -> None:
+    text = FLEET + OWN + "env rai/e 64 fifo=strict\nrun rai/a 8\nrun rai/b 8\n"
+    text += "reserve rai/a made=-50 pays=rai/e:8\nreserve rai/b made=-60 at=0 pays=rai/e:8"
+    assert fits(text, "rai/b 8").width == 8
+
+
 def test_cover_blocked_run_waits_for_those_that_were_full() -> None:  # F1 (d)
     text = FLEET + OWN + "env rai/e 4\n" + SIBLING + "env nlp/e 1\n" + SPONSOR + "env mm/e 64 lends=org:x"
     refusal = refused(text, "rai/t 8 sponsors=org:lab:mm")

@@ -85,6 +85,11 @@ def test_free_for_a_filler_includes_spares_without_one() -> None:  # O1
     assert free(text, run_of("rai/g 8 opportunistic")) == {"n1": 5}
 
 
+def test_free_for_a_filler_leaves_foreign_pods_on_a_spares_node_alone() -> None:
+    text = ONE + "lease rai/b n1 8 r/e role=Spare\npod x/foreign n1 3"
+    assert free(text, run_of("rai/g 8 opportunistic")) == {"n1": 5}
+
+
 @pytest.mark.parametrize("flaw", ["cordoned", "notready", "taint=k:NoSchedule", "taint=k:NoExecute", "flavor=A100"])
 def test_node_that_takes_no_work_never_blocks_the_others(flaw: str) -> None:
     assert free(ONE + f"node n2 west/a/d1 8 {flaw}") == {"n1": 8}
