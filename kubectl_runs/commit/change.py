@@ -12,7 +12,7 @@ from kubectl_runs.commit.draft import Draft, ends_of, run_ref
 from kubectl_runs.commit.life import Life, Stage, life
 from kubectl_runs.commit.promise import write_promise
 from kubectl_runs.commit.roll_forward import roll_forward
-from kubectl_runs.commit.settle import settle_run
+from kubectl_runs.commit.settle import finish, settle_run
 from kubectl_runs.commit.start import Begun, begin
 from kubectl_runs.commit.steps import Means, Steps, Wait, must
 from kubectl_runs.commit.width import shrink_draft, shrink_plan
@@ -157,9 +157,10 @@ def _ended_already(reading: Reading, run: Run) -> tuple[str, ...]:
 
 
 def _settled(key: str, means: Means, reading: Reading) -> Steps[Reading]:
-    """One pass over the run, from a reading that shows what the End has done."""
+    """One pass over the run, from a reading that shows what the End has done, also one of a command that died."""
     reading = yield from read(runs=(key,))
     _, run = known_run(reading, key)
+    reading = yield from finish(reading, run)
     return (yield from settle_run(reading, run, means)).reading
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from kubectl_runs.commit import events
 from kubectl_runs.commit.append import Appended, Overtaken, append
-from kubectl_runs.commit.base import advance
+from kubectl_runs.commit.base import advance, is_unfinished
 from kubectl_runs.commit.closing import Gone, close_draft, first_ends, gone_leases
 from kubectl_runs.commit.draft import Draft, ends_of, run_ref
 from kubectl_runs.commit.life import Life, Stage, life
@@ -21,7 +21,7 @@ from kubectl_runs.commit.status import write_status
 from kubectl_runs.commit.steps import Means, Steps, attempt
 from kubectl_runs.commit.swap import ends_of_plan, may_resolve, rescue_plan, swap
 from kubectl_runs.commit.width import too_wide
-from kubectl_runs.read import Reading
+from kubectl_runs.read import Reading, read
 from kubectl_runs.store.protocol import Conflict, NotFound, Object, Patch, StoreError
 from kubectl_runs.wire import encode
 from kubectl_runs.wire.kinds import RUN
@@ -170,6 +170,15 @@ def _tell(reading: Reading, run: Run, entry: Entry, means: Means) -> Steps[None]
     reason = reasons[0] if reasons else Closure.CANCELED.value
     made = events.run_event(run_object, reason, message, now=entry.time, nonce=means.nonce())
     yield from events.record([made])
+
+
+def finish(reading: Reading, run: Run) -> Steps[Reading]:
+    """6.5: roll forward what an earlier command left unfinished of this run, and read again if there was anything."""
+    mine = [entry for entry in reading.snapshot.entries if entry.run is not None and entry.run.uid == run.uid]
+    unfinished = [entry for entry in mine if is_unfinished(entry, reading, {})]
+    for entry in unfinished:
+        yield from roll_entry(entry, reading)
+    return (yield from read(runs=(run.key,))) if unfinished else reading
 
 
 def roll_entry(entry: Entry, reading: Reading) -> Steps[Rolled]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kubectl_runs.commit.base import is_unfinished
 from kubectl_runs.commit.life import Life, Stage, life
 from kubectl_runs.commit.over import over
 from kubectl_runs.commit.prepare import ranks
@@ -71,16 +70,11 @@ def afterwards(submitted: Submitted, means: Means) -> Steps[None]:
 
 def _settle_own(known: Object, reading: Reading, means: Means) -> Steps[Reading]:
     """Finish what an earlier submit of this run began, and close what has ended of it."""
-    from kubectl_runs.commit.settle import roll_entry, settle_run
+    from kubectl_runs.commit.settle import finish, settle_run
 
-    uid = known["metadata"]["uid"]
-    mine = [entry for entry in reading.snapshot.entries if entry.run is not None and entry.run.uid == uid]
-    unfinished = [entry for entry in mine if is_unfinished(entry, reading, {})]
-    for entry in unfinished:
-        yield from roll_entry(entry, reading)
-    if unfinished:
-        reading = yield from read(runs=(f"{known['metadata']['namespace']}/{known['metadata']['name']}",))
     run = decode.run(known, reading.snapshot.namespace_owners)
+    reading = yield from finish(reading, run)
+    mine = any(entry.run is not None and entry.run.uid == run.uid for entry in reading.snapshot.entries)
     if mine or life(reading.snapshot, run).held:
         settled = yield from settle_run(reading, run, means)
         reading = settled.reading
