@@ -198,3 +198,16 @@ def test_hostile_names_reach_the_terminal_harmless(tmp_path: Path) -> None:
     _, out, _ = captured(["snapshot", "show", str(tmp_path / "bad.yaml"), "-o", "yaml"])
     assert out.isascii()
     assert "\x1b" not in out
+
+
+@pytest.mark.parametrize(("name", "code"), [("train", 0), ("too-wide", 1)])
+def test_whole_example_of_the_design_comes_out(name: str, code: int) -> None:
+    """`message`, `trace` and `digest` are ours to word; all else is determined."""
+    args = ["plan", "-f", str(FILES / f"{name}.yaml"), "--from", str(FILES / "snapshot.yaml")]
+    got, out, _ = captured([*args, "--now", "2026-01-05T12:00:00Z", "-o", "json"])
+    answer, wanted = json.loads(out), json.loads((FILES / f"{name}.json").read_text())
+    assert got == code
+    assert list(answer) == list(wanted)
+    for key in wanted:
+        if key not in ("message", "trace", "digest"):
+            assert answer[key] == wanted[key], key
