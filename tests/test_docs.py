@@ -26,6 +26,12 @@ def _same(path: Path, text: str) -> bool:
     return path.exists() and path.read_text() == text
 
 
+def test_every_page_is_in_the_index() -> None:
+    index = (ROOT / "docs" / "README.md").read_text()
+    pages = [path for folder in ("concepts", "user-guide") for path in (ROOT / "docs" / folder).glob("*.md")]
+    assert [path.name for path in pages if f"({path.parent.name}/{path.name})" not in index] == []
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_links_lead_somewhere(document: Path) -> None:
     links = [link for link in LINK.findall(document.read_text()) if not link.startswith(("http:", "https:"))]
