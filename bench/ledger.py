@@ -53,7 +53,7 @@ def rows() -> Iterator[Row]:
                 unit="s",
                 ratio_to="bare",
                 ratio=took / bare,
-                limit="≤ 2 s",
+                limit="≤ 2 s" if name == "one owner" else "",
             )
             yield Row(
                 name=f"who-pays, {name}, memory",

@@ -13,12 +13,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from kubectl_runs.commit.steps import drive
+from kubectl_runs.errors import RunsError
 from kubectl_runs.read import read_ledger
 from kubectl_runs.store.protocol import Gone, List, Object, Reply, Store, StoreError
 from kubectl_runs.wire import decode, encode
 from kubectl_runs.wire.kinds import LEASE
 from planner.fold import opened_leases
-from planner.model import Closed, Entry, Lease
+from planner.model import Closed, Entry, Lease, LedgerBase
 
 if TYPE_CHECKING:
     from kubectl_runs.session import Session
@@ -35,7 +36,10 @@ class Past:
 
     def __init__(self, session: Session) -> None:
         self._store = session.store
-        self.base, entries = drive(read_ledger(), session.store)
+        self._begin(*drive(read_ledger(), session.store))
+
+    def _begin(self, base: LedgerBase, entries: tuple[Entry, ...]) -> None:
+        self.base = base
         self.entries: tuple[Entry, ...] = tuple(entry for entry in entries if not entry.void)
         self._closes = {
             f"{closed.namespace}/{closed.lease}": closed for entry in self.entries for closed in entry.closes
@@ -60,11 +64,20 @@ class Past:
             try:
                 for obj, lease in self._facts(requests):
                     add(made, obj, lease)
-                return made
+                if not self._overtaken():
+                    return made
             except Gone:
                 if attempt == LISTS_MAX:
                     raise
-        raise AssertionError("unreachable")
+        raise RunsError("the ledger was archived while it was read, again and again; try once more")
+
+    def _overtaken(self) -> bool:
+        """6.1: whether `floor` has passed where the reading began, so that leases may be gone unseen; begin again."""
+        base, entries = drive(read_ledger(), self._store)
+        if base.floor <= self.base.seq:
+            return False
+        self._begin(base, entries)
+        return True
 
     def found(self, wanted: Callable[[Lease], bool], *, namespace: str = "", fields: str = "") -> list[Fact]:
         """The leases that are wanted, oldest first."""

@@ -10,7 +10,7 @@ from planner.audit_history import Check, Findings, History, Result, closing_reas
 from planner.audit_walk import State, before
 from planner.draw import ALGORITHM, budget_seed, frozen, order, seed_of
 from planner.instants import rfc3339
-from planner.model import Closure, DrawRecord, Entry, EntryKind, Freeze, Lease, Role
+from planner.model import Closure, DrawRecord, Entry, EntryKind, Freeze, Lease, Role, Token
 
 _SEED = re.compile("[0-9a-f]{64}")
 _LOTTERY = Closure.RANDOM_PREEMPT.value
@@ -23,7 +23,7 @@ def draws(history: History, seed: str = "") -> Result:
     frozen_before: dict[str, int] = {}
     for entry, state in before(history):
         if entry.kind is EntryKind.FREEZE and entry.freeze is not None and not seed:
-            for problem in _frozen_list(history, entry.freeze, state):
+            for problem in _frozen_list(history, entry, entry.freeze, state):
                 found.error(entry_name(entry.seq), problem)
             _frozen_again(entry, frozen_before, found)
         if entry.kind is EntryKind.CUT and (not seed or (entry.draw is not None and entry.draw.seed == seed)):
@@ -49,40 +49,57 @@ def _frozen_again(entry: Entry, frozen_before: dict[str, int], found: Findings) 
         )
 
 
-def _frozen_list(history: History, freeze: Freeze, state: State) -> Iterator[str]:
+def _frozen_list(history: History, entry: Entry, freeze: Freeze, state: State) -> Iterator[str]:
     """The conflict set: every fixed run that held GPUs there, and nobody else (R3)."""
     if freeze.algorithm != ALGORITHM:
         yield f"algorithm {freeze.algorithm} is not {ALGORITHM}"
     if freeze.tokens != frozen(freeze.tokens):
         yield "its tokens are not sorted by owner, then run"
-    held = _held_there(freeze, state)
     tokens = {token.run: token for token in freeze.tokens}
     if len(tokens) != len(freeze.tokens):
         yield "one run has two tokens"
+    held = _held_there(entry, freeze, state)
     for run, token in sorted(tokens.items()):
-        if run not in held:
-            yield f"{run} has a token, but held no GPU there"
-        elif token.owner != held[run][0].owner:
-            yield f"the token of {run} names owner {token.owner}, its leases {held[run][0].owner}"
+        yield from _token(state, token, held.get(run, []))
     for run in sorted(held):
-        if run not in tokens and _is_fixed(history, held[run]):
+        if run not in tokens and _is_drawn(history, held[run]):
             yield f"{run} held GPUs there and is fixed, but has no token"
 
 
-def _held_there(freeze: Freeze, state: State) -> dict[str, list[Lease]]:
+def _token(state: State, token: Token, held: list[Lease]) -> Iterator[str]:
+    if not held:
+        yield f"{token.run} has a token, but held no GPU there"
+        return
+    if token.owner != held[0].owner:
+        yield f"the token of {token.run} names owner {token.owner}, its leases {held[0].owner}"
+    most = sum(lease.gpus for lease in state.of_run(held[0].run_uid) if lease.key not in state.ending)
+    if token.gpus > most:
+        yield f"the token of {token.run} names {token.gpus} GPUs, it held {most}"
+
+
+def _held_there(entry: Entry, freeze: Freeze, state: State) -> dict[str, list[Lease]]:
+    """Leases in conflict by run: on the nodes in scope, and for a tightened budget (R6) only those that it pays."""
     nodes = frozenset(freeze.nodes)
+    winner = entry.run.key if entry.run and entry.reservation else ""
+    budgets = frozenset() if entry.reservation else frozenset(budget.name for budget in entry.budgets)
     held: dict[str, list[Lease]] = defaultdict(list)
     for lease in state.open.values():
-        if lease.node in nodes and lease.role is not Role.FILLER:
+        paid = not budgets or lease.payer.budget in budgets
+        if lease.node in nodes and paid and lease.key not in state.ending and lease.run_key != winner:
             held[lease.run_key].append(lease)
+    if not entry.reservation:
+        # Of a budget only some envelopes may be over: those that pay for somebody in the list.
+        drawn = {token.run for token in freeze.tokens}
+        concerned = {lease.payer for run, leases in held.items() if run in drawn for lease in leases}
+        return {run: leases for run, leases in held.items() if any(lease.payer in concerned for lease in leases)}
     return held
 
 
-def _is_fixed(history: History, leases: list[Lease]) -> bool:
-    """Whether a run is known to be drawn: fixed, with active GPUs there that nothing has ended yet."""
+def _is_drawn(history: History, leases: list[Lease]) -> bool:
+    """Whether a run is known to be drawn: fixed, and with active GPUs there."""
     run = history.runs_by_uid.get(leases[0].run_uid)
-    active = any(lease.role is Role.ACTIVE and lease.key not in history.ended for lease in leases)
-    return run is not None and run.malleable is None and active
+    active = any(lease.role is Role.ACTIVE for lease in leases)
+    return run is not None and run.malleable is None and not run.opportunistic and active
 
 
 def _cut(history: History, entry: Entry, state: State) -> Iterator[str]:
@@ -138,7 +155,7 @@ def _promised_start(history: History, freeze: Entry) -> str | None:
 
 def _picks(freeze: Freeze, draw: DrawRecord, state: State) -> Iterator[str]:
     """The picks are the frozen order, passing over runs that have ended meanwhile (R4)."""
-    alive = {lease.run_key for lease in state.open.values()}
+    alive = {lease.run_key for lease in state.open.values() if lease.key not in state.ending}
     whole = [token.run for token in order(bytes.fromhex(draw.seed), freeze.tokens)]
     due = [run for run in whole if run in alive]
     if list(draw.picks) != due[: len(draw.picks)]:

@@ -35,6 +35,7 @@ class State:
         self.settled: dict[tuple[Payer, FundingClass], int] = defaultdict(int)
         self._of_run: dict[str, dict[str, Lease]] = defaultdict(dict)
         self._taken_over: set[str] = set()
+        self.ending: set[str] = set()  # open leases that an entry has ended: their pods have to stop
 
     def add(self, lease: Lease) -> None:
         self.open[lease.key] = lease
@@ -46,6 +47,7 @@ class State:
         if lease is not None:
             self.take_over(lease)
             self._taken_over.discard(key)
+            self.ending.discard(key)
             del self._of_run[lease.run_uid][key]
 
     def take_over(self, lease: Lease) -> None:
@@ -101,6 +103,7 @@ def _apply(history: History, entry: Entry, state: State) -> None:
     for closed in entry.closes:
         state.remove(f"{closed.namespace}/{closed.lease}")
         state.settled[closed.payer, closed.funding] += closed.gpu_seconds
+    state.ending.update(f"{ended.namespace}/{ended.lease}" for ended in entry.ends)
     if entry.kind is EntryKind.SWAP:
         for lease in swapped_out(entry, state.open):
             state.take_over(lease)

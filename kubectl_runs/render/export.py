@@ -13,6 +13,7 @@ from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, TextIO
 
 from kubectl_runs.errors import ManifestError
+from kubectl_runs.text import clean
 from kubectl_runs.wire.times import rfc3339
 from planner.usage import HOUR, Window, pieces
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from planner.model import Lease
 
 Row = dict[str, Any]
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+FORMULA = ("=", "+", "-", "@")
 CURRENCY = "USD"
 DIGITS = Decimal("0.0000000001")
 
@@ -149,15 +150,15 @@ def spell(amount: Decimal) -> str:
 
 
 def neutral(value: object) -> str:
-    """Text that a spreadsheet would run as a formula gets a leading quote; numbers stay numbers."""
+    """Text that a spreadsheet would run as a formula gets a leading quote; numbers stay numbers, control goes."""
     if value is None:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
         return str(value)
-    text = str(value)
-    return f"'{text}" if text.startswith(FORMULA) else text
+    text = clean(value)
+    return f"'{text}" if text.lstrip().startswith(FORMULA) else text
 
 
 PLAIN = (

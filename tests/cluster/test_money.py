@@ -116,9 +116,7 @@ def test_sponsors_added_to_a_waiting_run_let_it_start(island: Island, tmp_path: 
     assert gpus_by_class(answer(island, "who-pays", "poor")) == {"owned": 8, "borrowed": 8}
 
 
-def test_verify_holds_on_a_ledger_that_lived(
-    fresh_control_plane: Callable[..., ControlPlane], tmp_path: Path
-) -> None:
+def test_verify_holds_on_a_ledger_that_lived(fresh_control_plane: Callable[..., ControlPlane], tmp_path: Path) -> None:
     """Start, complete, shrink, cancel; then the whole list, on the cluster and offline from a saved file."""
     with fresh_control_plane() as plane:
         island = make_island(plane)
@@ -139,7 +137,11 @@ def test_verify_holds_on_a_ledger_that_lived(
         assert found["ok"]
         examined = {check["name"]: check["examined"] for check in found["checks"]}
         assert examined["chain"] >= 5
-        assert examined["closed-leases"] == 3 + 7  # 8 pods of one GPU, 2 of eight
+        assert examined["closed-leases"] == 8 + 2  # 8 pods of one GPU, 2 of eight
+        saved = tmp_path / "saved.json"
+        island.cli("snapshot", "save", str(saved), user="operator").ok()
+        offline = json.loads(island.cli("verify", "--from", str(saved), "-o", "json").ok().stdout)
+        assert offline["checks"] == found["checks"]
         doctor = json.loads(island.cli("doctor", "-o", "json", user="operator").stdout)
         assert [finding for finding in doctor["findings"] if finding["check"] in ("install", "leases", "pods")] == []
 
