@@ -32,7 +32,7 @@ def test_submit_gang_of_any_size_binds_every_pod_under_its_lease(
     assert len(leases) == len(bound) == pods
     for lease in leases:
         assert bound[lease["spec"]["podRef"]["name"]] == lease["spec"]["slice"]["nodes"][0]
-    status = island.admin.find("runs", "gang", island.namespace)["status"]
+    status = island.admin.get("runs", "gang", island.namespace)["status"]
     assert status["phase"] == "Running"
     assert status["width"]["allocated"] == pods * gpus_per_pod
     wait_for("pods to run", lambda: all(pod["status"]["phase"] == "Running" for pod in island.pods()))
@@ -95,7 +95,7 @@ def test_run_to_its_end_closes_leases_with_the_finish_time(island: Island, tmp_p
     }
     for lease in leases:
         assert lease["status"]["endTime"] == finished[lease["spec"]["podRef"]["name"]]
-    assert island.admin.find("runs", "short", island.namespace)["status"]["phase"] == "Completed"
+    assert island.admin.get("runs", "short", island.namespace)["status"]["phase"] == "Completed"
 
 
 def test_cancel_frees_gpus_only_after_pods_are_gone(island: Island, tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_shrink_and_grow_change_width_by_whole_groups(island: Island, tmp_path: 
     island.cli("shrink", "wide", "--to", "16", "--yes").ok()
     groups = sorted(lease["spec"]["compPath"][0] for lease in island.leases(open_only=True))
     assert groups == ["SHARD[0]", "SHARD[1]"]
-    assert island.admin.find("runs", "wide", island.namespace)["spec"]["malleable"]["desiredTotalGPUs"] == 16
+    assert island.admin.get("runs", "wide", island.namespace)["spec"]["malleable"]["desiredTotalGPUs"] == 16
 
     island.cli("grow", "wide", "--to", "24", "--yes").ok()
     assert sum(lease["spec"]["slice"]["gpus"] for lease in island.leases(open_only=True)) == 24
