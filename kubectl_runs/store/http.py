@@ -1,8 +1,8 @@
 """Keep-alive HTTP/1.1 connections to one API server, and what each failure proves about a request.
 
 Decides when a connection may be used again and whether a request that failed can have reached the server: `NotSent`
-means certainly not, `NoAnswer` means perhaps. It knows nothing of Kubernetes. The standard library's response parser
-is used as it is; requests are written by hand, so that "was a byte sent" is known and not guessed.
+means certainly not, `NoAnswer` means perhaps. It knows nothing of Kubernetes. Requests are written by hand, so that
+"was a byte sent" is known and not guessed.
 """
 
 from __future__ import annotations
@@ -12,13 +12,11 @@ import socket
 import ssl
 import time
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from email.utils import parsedate_to_datetime
-from functools import lru_cache
-from http.client import HTTPException, HTTPMessage, HTTPResponse
 
 from kubectl_runs.store.proxy import Proxy, secure
+from kubectl_runs.store.response import Broken, Response, unix_time
 
 CONNECT_SECONDS = 10.0
 # Firewalls between forget quiet connections without a word, some after a minute.
@@ -52,23 +50,12 @@ class Answer:
     """One whole reply. `server_time` is its Date header, in Unix seconds (0 when it has none)."""
 
     status: int
-    headers: HTTPMessage = field(repr=False)
+    headers: Mapping[str, str] = field(repr=False)  # names in lower case
     body: bytes = field(repr=False)
 
     @property
     def server_time(self) -> int:
-        return unix_time(self.headers.get("Date") or "")
-
-
-@lru_cache(maxsize=64)
-def unix_time(date: str) -> int:
-    """A Date header in Unix seconds. Cached, because the many replies of one second carry the same text."""
-    if not date:
-        return 0
-    try:
-        return int(parsedate_to_datetime(date).timestamp())
-    except ValueError:
-        return 0
+        return unix_time(self.headers.get("date", ""))
 
 
 class Connections:
@@ -89,13 +76,13 @@ class Connections:
                 sock.close()
             else:
                 self._idle.append((sock, time.monotonic()))
-        except (OSError, HTTPException) as error:
+        except (OSError, Broken) as error:
             sock.close()
             raise NoAnswer(describe(error)) from error
         except BaseException:
             sock.close()  # interrupted between request and answer: never hand a half-read connection on
             raise
-        if response.headers.get("Content-Encoding") == "gzip":
+        if response.headers.get("content-encoding") == "gzip":
             data = _unzip(data)
         return Answer(status=response.status, headers=response.headers, body=data)
 
@@ -108,7 +95,7 @@ class Connections:
         try:
             response = self._send(sock, method, target, headers, b"")
             body = response.read() if response.status >= 300 else b""
-        except (OSError, HTTPException) as error:
+        except (OSError, Broken) as error:
             sock.close()
             raise NoAnswer(describe(error)) from error
         answer = Answer(status=response.status, headers=response.headers, body=body)
@@ -149,12 +136,12 @@ class Connections:
             if end.tls:
                 sock = secure(sock, end.tls, end.server_name or end.host)
             sock.settimeout(self._seconds)
-        except (OSError, HTTPException) as error:
+        except (OSError, Broken) as error:
             sock.close()
             raise NotSent(f"{end.host}:{end.port}: {describe(error)}") from error
         return sock
 
-    def _send(self, sock: socket.socket, method: str, target: str, headers: Headers, body: bytes) -> HTTPResponse:
+    def _send(self, sock: socket.socket, method: str, target: str, headers: Headers, body: bytes) -> Response:
         end = self.endpoint
         host = f"[{end.host}]" if ":" in end.host else end.host
         lines = [f"{method} {end.prefix}{target} HTTP/1.1", f"Host: {host}:{end.port}"]
@@ -162,9 +149,7 @@ class Connections:
         if body or method not in ("GET", "HEAD"):
             lines.append(f"Content-Length: {len(body)}")
         sock.sendall("\r\n".join([*lines, "", ""]).encode() + body)
-        response = HTTPResponse(sock, method=method)
-        response.begin()
-        return response
+        return Response(sock, method=method)
 
 
 def describe(error: BaseException) -> str:
@@ -196,14 +181,11 @@ def _unzip(data: bytes) -> bytes:
         raise NoAnswer(f"broken gzip: {error}") from error
 
 
-def _lines(sock: socket.socket, response: HTTPResponse) -> Iterator[bytes]:
+def _lines(sock: socket.socket, response: Response) -> Iterator[bytes]:
     """The lines of a streamed answer; ends quietly at its end, with `NoAnswer` when it is cut short."""
     try:
-        while line := response.readline():
-            yield line
-        if response.length:
-            raise NoAnswer("the answer is shorter than announced")
-    except (OSError, HTTPException, ValueError) as error:
+        yield from response.lines()
+    except (OSError, Broken, ValueError) as error:
         raise NoAnswer(describe(error)) from error
     finally:
         response.close()

@@ -10,8 +10,9 @@ import base64
 import socket
 import ssl
 from dataclasses import dataclass, field
-from http.client import HTTPResponse
 from urllib.parse import unquote, urlsplit
+
+from kubectl_runs.store.response import Response
 
 SCHEMES = {"http": 80, "https": 443, "socks5": 1080, "socks5h": 1080}
 
@@ -60,10 +61,9 @@ class Proxy:
             login = base64.b64encode(f"{self.username}:{self.password}".encode()).decode()
             lines.append(f"Proxy-Authorization: Basic {login}")
         sock.sendall("\r\n".join([*lines, "", ""]).encode())
-        response = HTTPResponse(sock, method="CONNECT")
-        response.begin()
-        if response.status != 200:
-            raise Refused(f"proxy {self.host}:{self.port} answered {response.status} {response.reason}")
+        status = Response(sock, method="CONNECT").status
+        if status != 200:
+            raise Refused(f"proxy {self.host}:{self.port} answered {status}")
 
     def _socks(self, sock: socket.socket, host: str, port: int) -> None:
         """RFC 1928, with a login (RFC 1929) if there is one. The proxy resolves the name."""

@@ -43,7 +43,7 @@ def error_of(answer: Answer, *, writes: bool) -> StoreError:
     """The typed error of an answer with a status of 300 or more."""
     error = from_status(parse(answer.body), answer.status, writes=writes)
     error.server_time = answer.server_time or None
-    if after := answer.headers.get("Retry-After"):
+    if after := answer.headers.get("retry-after"):
         error.details = {**error.details, "retryAfterSeconds": _seconds(after)}
     return error
 

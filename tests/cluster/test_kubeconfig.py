@@ -321,7 +321,7 @@ def test_common_path_imports_nothing_heavy(files: Files) -> None:
         "from kubectl_runs.store import open_cluster\nfrom kubectl_runs.store.protocol import List\n"
         "from kubectl_runs.wire.kinds import NAMESPACE\nassert open_cluster().perform(List(kind=NAMESPACE)).items"
     )
-    heavy = {"kubernetes", "pydantic", "rich", "asyncio", "requests", "urllib3", "logging"}
+    heavy = {"kubernetes", "pydantic", "rich", "asyncio", "requests", "urllib3", "logging", "http", "email"}
     for user in ({"token": "token-of-admin"}, files.plane._certificate("admin")):
         assert heavy.isdisjoint(imported(code, files.simple(user)))
 
