@@ -32,6 +32,7 @@ class History:
     leases: tuple[Lease, ...]
     entries: tuple[Entry, ...]  # that are about it, or end its leases
     about: Lease | None = None  # the lease that was asked about
+    remedies: tuple[Json, ...] = ()  # what would have helped, as its reservation keeps it
     others: tuple[Entry, ...] = ()  # all that are kept: a Cut of one run names the winner of another
 
     @property
@@ -97,8 +98,16 @@ def _history(session: Session, key: str, run: Json | None, promise: Json | None,
         leases=tuple(own),
         entries=touching,
         about=about,
+        remedies=_remedies(promise),
         others=kept,
     )
+
+
+def _remedies(promise: Json | None) -> tuple[Json, ...]:
+    """Status is read leniently: what is no remedy is passed over."""
+    forecast = ((promise or {}).get("status") or {}).get("forecast") or {}
+    found = forecast.get("remedies") if isinstance(forecast, dict) else None
+    return tuple(part for part in found or () if isinstance(part, dict) and part.get("message"))
 
 
 def _items(outcome: Any) -> Sequence[Json]:

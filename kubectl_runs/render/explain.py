@@ -8,11 +8,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kubectl_runs.history import History
-from kubectl_runs.render.plan import asked, refusal
+from kubectl_runs.render.plan import asked, pasted, refusal
 from kubectl_runs.render.plan import steps as all_steps
 from kubectl_runs.text import clean, plural, span, table
 from kubectl_runs.wire.times import rfc3339
 from planner.model import Entry, EntryKind, Lease, Reservation, Role
+from planner.score import scores
 
 Json = dict[str, Any]
 
@@ -22,7 +23,8 @@ LOST = ("Shrink", "EndFiller", "DropSpare", "RandomPreempt", "ReclaimedBySpare",
 
 def render(history: History, *, now: int, verbose: bool) -> str:
     """The whole screen."""
-    parts = [answer(history, now), payers(history.held), timeline(history), draws(history), *_steps(history, verbose)]
+    parts = [answer(history, now), payers(history.held), timeline(history), forecast(history), draws(history)]
+    parts += [*_steps(history, verbose), remedies(history)]
     return "\n".join(part for part in parts if part)
 
 
@@ -149,6 +151,26 @@ def event(entry: Entry, key: str) -> str:
     return ", ".join(parts) or "-"
 
 
+def forecast(history: History) -> str:
+    """F5: the promised start against the actual one."""
+    promises = [entry.reserve for entry in history.entries if entry.reserve is not None and not entry.void]
+    kept = scores(promises or ([history.reservation] if history.reservation else []), history.leases)
+    if not kept:
+        return ""
+    last = kept[-1]
+    how = "to the second" if last.late == 0 else f"{span(last.late)} {'late' if last.late > 0 else 'early'}"
+    return f"  forecast   promised {rfc3339(last.promised_at)}, started {rfc3339(last.started_at)} ({how})\n"
+
+
+def remedies(history: History) -> str:
+    """What would help a run that waits, as its reservation keeps it: each was tried when it was made."""
+    if history.held or history.reservation is None or not history.reservation.open or not history.remedies:
+        return ""
+    name = history.key.partition("/")[2]
+    rows = [(part["message"], pasted(str(part.get("command") or ""), f"plan {name}")) for part in history.remedies]
+    return "  what would have helped when it was reserved:\n" + table(rows, indent="    ")
+
+
 def draws(history: History) -> str:
     """How to check each lottery that touched the run."""
     seeds = [entry.draw.seed for entry in history.entries if entry.draw is not None]
@@ -186,6 +208,7 @@ def raw(history: History) -> Json:
     return {
         "run": history.key,
         "lease": history.about.key if history.about else None,
+        "remedies": list(history.remedies),
         "entries": [
             {
                 "seq": entry.seq,

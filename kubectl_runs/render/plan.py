@@ -212,7 +212,10 @@ def remedies(answer: Json, request: Asked) -> str:
     if not found:
         return ""
     title = "any one of these would help:" if len(found) > 1 else "this would help:"
-    rows = [(remedy["message"], pasted(remedy["command"], request.command)) for remedy in found]
+    before = request.command
+    if not before.startswith("plan ") and answer["decision"] == "reserve":
+        before = f"plan {clean(answer['run']).partition('/')[2]}"  # it has been submitted, so it can be named
+    rows = [(remedy["message"], pasted(remedy["command"], before)) for remedy in found]
     return f"  {title}\n" + table(rows, indent="    ")
 
 
