@@ -20,7 +20,6 @@ from planner.audit_history import (
 )
 from planner.audit_walk import State, before
 from planner.family import admits
-from planner.fold import opened_leases
 from planner.model import (
     Budget,
     Closed,
@@ -261,7 +260,7 @@ def _by_today(history: History, entry: Entry, state: State) -> Iterator[str]:
     run = history.runs_by_uid.get(entry.run.uid) if entry.run else None
     if run is None or entry.kind not in (EntryKind.START, EntryKind.GROW):
         return
-    opened = list(opened_leases((entry,)))
+    opened = history.opens.get(entry.seq, ())
     owner = history.snapshot.namespace_owners.get(run.namespace, run.owner)
     if owner != run.owner:  # section 7
         yield f"{run.key} belongs to {run.owner}, its namespace to {owner} today"

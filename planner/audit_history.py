@@ -152,6 +152,7 @@ class History:
     counting: tuple[Entry, ...]  # without the void ones
     by_seq: Mapping[int, Entry]
     leases: Mapping[str, Lease]  # the objects, by key
+    opens: Mapping[int, tuple[Lease, ...]]  # by the number of the entry
     opened: Mapping[str, Opening]
     ended: Mapping[str, Ending]
     closed: Mapping[str, Closing]
@@ -163,6 +164,7 @@ class History:
         entries = linked(snapshot)
         snapshot = replace(snapshot, entries=entries)
         counting = tuple(entry for entry in entries if not entry.void)
+        opens = {entry.seq: tuple(opened_leases((entry,))) for entry in counting if entry.opens}
         return cls(
             snapshot=snapshot,
             now=now,
@@ -172,7 +174,8 @@ class History:
             counting=counting,
             by_seq={entry.seq: entry for entry in entries},
             leases={lease.key: lease for lease in sorted(snapshot.leases, key=lambda lease: lease.key)},
-            opened=_first(counting, _openings),
+            opens=opens,
+            opened=_first(counting, lambda entry: _openings(entry, opens)),
             ended=_first(counting, _endings),
             closed=_first(counting, _closings),
             runs_by_uid={run.uid: run for run in snapshot.runs if run.uid},
@@ -241,8 +244,8 @@ def counts_in_concurrency(lease: Lease) -> bool:
 PayerClass = tuple[Payer, FundingClass]
 
 
-def _openings(entry: Entry) -> list[tuple[str, Opening]]:
-    return [(lease.key, Opening(entry=entry, lease=lease)) for lease in opened_leases((entry,))]
+def _openings(entry: Entry, opens: Mapping[int, tuple[Lease, ...]]) -> list[tuple[str, Opening]]:
+    return [(lease.key, Opening(entry=entry, lease=lease)) for lease in opens.get(entry.seq, ())]
 
 
 def _endings(entry: Entry) -> list[tuple[str, Ending]]:

@@ -14,11 +14,11 @@ from planner.audit_history import (
     Check,
     Findings,
     History,
+    PayerClass,
     Result,
     counts_in_concurrency,
     entry_name,
 )
-from planner.fold import opened_leases
 from planner.model import Budget, Entry, EntryKind, Envelope, FundingClass, Lease, Payer
 
 HOUR = 3600
@@ -32,7 +32,9 @@ class State:
         self.nodes: dict[str, NodeUse] = defaultdict(NodeUse)
         self.held: dict[Payer, int] = defaultdict(int)
         self.lent: dict[Payer, int] = defaultdict(int)
-        self.settled: dict[tuple[Payer, FundingClass], int] = defaultdict(int)
+        self.settled: dict[PayerClass, int] = defaultdict(int)
+        self._burning: dict[PayerClass, int] = defaultdict(int)  # GPUs of open leases, fillers too
+        self._starts: dict[PayerClass, int] = defaultdict(int)  # sum of GPUs x start
         self._of_run: dict[str, dict[str, Lease]] = defaultdict(dict)
         self._taken_over: set[str] = set()
         self.ending: set[str] = set()  # open leases that an entry has ended: their pods have to stop
@@ -41,11 +43,13 @@ class State:
         self.open[lease.key] = lease
         self._of_run[lease.run_uid][lease.key] = lease
         self._count(lease, 1)
+        self._burn(lease, 1)
 
     def remove(self, key: str) -> None:
         lease = self.open.pop(key, None)
         if lease is not None:
             self.take_over(lease)
+            self._burn(lease, -1)
             self._taken_over.discard(key)
             self.ending.discard(key)
             del self._of_run[lease.run_uid][key]
@@ -62,12 +66,13 @@ class State:
     def used_seconds(self, payer: Payer, until: int, *, lent: bool) -> int:
         """GPU-seconds settled and burnt so far by open leases, all of them or the borrowed ones."""
         classes = (FundingClass.BORROWED,) if lent else tuple(FundingClass)
-        burnt = sum(
-            lease.gpus * max(0, until - lease.start_at)
-            for lease in self.open.values()
-            if lease.payer == payer and lease.funding in classes
-        )
-        return burnt + sum(self.settled[payer, funding] for funding in classes)
+        accounts = [(payer, funding) for funding in classes]
+        burnt = sum(self._burning[one] * until - self._starts[one] for one in accounts)
+        return burnt + sum(self.settled[one] for one in accounts)
+
+    def _burn(self, lease: Lease, sign: int) -> None:
+        self._burning[lease.payer, lease.funding] += sign * lease.gpus
+        self._starts[lease.payer, lease.funding] += sign * lease.gpus * lease.start_at
 
     def _count(self, lease: Lease, sign: int) -> None:
         self.nodes[lease.node].add(lease, sign)
@@ -107,7 +112,7 @@ def _apply(history: History, entry: Entry, state: State) -> None:
     if entry.kind is EntryKind.SWAP:
         for lease in swapped_out(entry, state.open):
             state.take_over(lease)
-    for lease in opened_leases((entry,)):
+    for lease in history.opens.get(entry.seq, ()):
         # A lease that is gone without a Close went with its namespace, or is reported as missing.
         if lease.key in history.leases or lease.key in history.closed or not history.finished(entry.seq):
             state.add(lease)
