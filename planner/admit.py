@@ -76,11 +76,6 @@ def could_pay(world: World, run: Run) -> Fit | Refusal:
     return pay(world, run, placement)
 
 
-def could_hold(world: World, run: Run) -> Placement | Unplaced:
-    """F1 (a): what pack makes of the run, at its least width, on the empty fleet."""
-    return place(world.empty_room(run), shape_of(run, widths(run)[-1]))
-
-
 def pay(world: World, run: Run, placement: Placement) -> Fit | Refusal:
     """Cover for a placement that is already decided: group by group, in each the spares after the actives (P3)."""
     till = Till(

@@ -91,7 +91,6 @@ class Books:
     def __init__(self, tree: Tree, now: int, accounts: dict[Payer, Account], promises: Promises) -> None:
         self.tree, self.now = tree, now
         self.accounts, self.promises = accounts, promises
-        self.unused = False  # F1 (a): as if nothing were held, hours burnt stay burnt
 
     @classmethod
     def of(cls, tree: Tree, now: int, settlement: Settlement, promises: Promises) -> Books:
@@ -128,16 +127,12 @@ class Books:
             for sums in (account.total, account.lent) if both else (account.total,):
                 sums.open(lease, end_at, sign=-1)
                 sums.settled += lease.gpus * max(0, at - lease.start_at)
-        other = Books(self.tree, now, accounts, self.promises)
-        other.unused = self.unused
-        return other
+        return Books(self.tree, now, accounts, self.promises)
 
     def as_unused(self, now: int, burnt_at: int) -> Books:
         """F1 (a): as if no lease and no promise were held at `now`; hours burnt until `burnt_at` stay burnt."""
         accounts = {payer: _burnt(account, burnt_at) for payer, account in self.accounts.items()}
-        other = Books(self.tree, now, accounts, Promises(()))
-        other.unused = True
-        return other
+        return Books(self.tree, now, accounts, Promises(()))
 
     def headroom(self, purse: Purse, ask: Ask, tab: Tab) -> Limit:
         """C2: the least of concurrency, GPU-hours and every aggregate cap; of equal limits the first."""

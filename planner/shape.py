@@ -5,7 +5,7 @@ Values only; the placing is `pack`, the nodes are `topology`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 
 from planner.model import Domain, Reason, Role, Run, Step
@@ -35,10 +35,6 @@ class Shape:
     @property
     def role(self) -> Role:
         return Role.FILLER if self.filler else Role.ACTIVE
-
-    def sized(self, pods: int) -> Shape:
-        """The same shape for other pods in all."""
-        return replace(self, pods=pods)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

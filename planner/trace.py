@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 from planner.cover import Segment
-from planner.model import Domain, FundingClass, Payer, Reason, Role, Run, Seat, Snapshot, Step
+from planner.model import Domain, FundingClass, Payer, Role, Run, Seat, Snapshot, Step
 from planner.seats import placements_of, share_out
 from planner.shape import PlacedGroup
 
@@ -93,8 +93,3 @@ def _groups(run: Run, trace: Sequence[Step]) -> Iterable[PlacedGroup]:
 def _domain(name: str) -> Domain:
     region, cluster, fabric = name.split("/", 2)
     return Domain(region, cluster, fabric)
-
-
-def reason_of(trace: Sequence[Step]) -> Reason | None:
-    """The reason of the last step that names one: what stopped the last source asked (C7)."""
-    return next((step.reason for step in reversed(trace) if step.reason is not None), None)

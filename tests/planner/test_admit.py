@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from planner.admit import Fit, Refusal, could_hold, could_pay, fit, fit_growth
+from planner.admit import Fit, Refusal, could_pay, fit, fit_growth
 from planner.model import Reason, Role
-from planner.shape import Placement
 from planner.trace import message_of
 from tests.planner.answers import asked, fits, pays, places, refused
 from tests.planner.worlds import run_of, world
@@ -103,7 +102,7 @@ def test_fleet_without_the_flavor_is_no_topology_and_says_so() -> None:
 def test_cordoned_fleet_could_hold_it_later() -> None:  # F1 (a)
     text = "node n1 west/a/d1 8 cordoned\n" + OWN + "env rai/e 64"
     assert refused(text, "rai/t 8").reason is Reason.NO_CAPACITY
-    assert isinstance(could_hold(world(text), run_of("rai/t 8")), Placement)
+    assert isinstance(could_pay(world(text), run_of("rai/t 8")), Fit)
 
 
 def test_budget_that_could_pay_once_nothing_is_held() -> None:  # F1 (a)
