@@ -118,7 +118,9 @@ def run(args: Sequence[str]) -> int:
     except errors.RunsError as error:
         return _report(error)
     except Exception as error:
-        return _report(_from_store(error))
+        if _verbose(args) and not _is_from_store(error):
+            raise
+        return _report(_in_words(error))
 
 
 def _words(args: Sequence[str]) -> list[str]:
@@ -141,12 +143,23 @@ def _usage(wrong: Exception) -> errors.RunsError:
     return errors.UsageError(message[:1].lower() + message[1:], hint=hint, exit_code=getattr(wrong, "exit_code", 2))
 
 
-def _from_store(error: Exception) -> errors.RunsError:
-    """A store's error that no command put in better words; anything else is a fault of ours and is raised."""
+def _verbose(args: Sequence[str]) -> bool:
+    return "-v" in args or "--verbose" in args
+
+
+def _is_from_store(error: Exception) -> bool:
+    from kubectl_runs.store.protocol import StoreError
+
+    return isinstance(error, StoreError)
+
+
+def _in_words(error: Exception) -> errors.RunsError:
+    """A store's error that no command put in better words; anything else is a fault of ours, and is called so."""
     from kubectl_runs.store.protocol import NO_SUCH_KIND, NotFound, StoreError, Unknown
 
     if not isinstance(error, StoreError):
-        raise error
+        words = f"internal error: {type(error).__name__}: {error}"
+        return errors.RunsError(words, hint="the same with -v shows where; please report it")
     if isinstance(error, NotFound) and error.message == NO_SUCH_KIND:
         return errors.RunsError("the cluster does not know our kinds", hint=f"{PROGRAM} install")
     if isinstance(error, Unknown):

@@ -182,6 +182,18 @@ def test_watch_on_a_terminal_draws_a_tree_and_gives_the_cursor_back(tmp_path: Pa
     assert child.exitstatus == 130
 
 
+def test_fault_of_ours_is_called_so_and_shown_with_v(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise KeyError("spec")
+
+    monkeypatch.setattr("kubectl_runs.overview.read", broken)
+    code, out, err = captured(["list", "--from", str(FILES / "snapshot.yaml")])
+    assert (code, out) == (1, "")
+    assert err.startswith("error: internal error: KeyError: 'spec'\n\nhint: ")
+    with pytest.raises(KeyError):
+        captured(["list", "-v", "--from", str(FILES / "snapshot.yaml")])
+
+
 def test_errors_go_to_stderr_and_data_to_stdout() -> None:
     done = process("list", "--from", "no-such-file.yaml")
     assert (done.returncode, done.stdout) == (1, "")
