@@ -101,8 +101,9 @@ def widths(run: Run) -> range:
     """P5: the widths a run may start at, largest first."""
     if run.malleable is None:
         return range(run.gpus_total, run.gpus_total - 1, -1)
-    wanted = run.malleable
-    return range(wanted.gpus_desired, wanted.gpus_min - 1, -max(1, wanted.gpus_step))
+    least, step = run.malleable.gpus_min, max(1, run.malleable.gpus_step)
+    steps = max(0, run.malleable.gpus_desired - least) // step
+    return range(least + steps * step, least - 1, -step)
 
 
 def _largest(widths: range, try_width: Callable[[int], Fit | Refusal]) -> Fit | Refusal:

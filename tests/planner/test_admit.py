@@ -51,6 +51,11 @@ def test_width_is_aligned_to_steps_above_the_minimum() -> None:
     ]
 
 
+def test_width_desired_between_steps_is_rounded_down() -> None:
+    assert fits(FLEET + OWN + "env rai/e 64", "rai/t 28 min=8 max=32 step=8 desired=28").width == 24
+    assert fits(FLEET + OWN + "env rai/e 64", "rai/t 8 min=8 max=32 step=8 desired=4").width == 8
+
+
 def test_width_of_many_steps_is_found_by_bisection() -> None:
     text = "nodes west/a/d1 100x8\n" + OWN + "env rai/e 333"
     assert fits(text, "rai/t 800 min=8 max=800 step=1 group=1 desired=800").width == 333
