@@ -6,11 +6,11 @@ comes first and the entries last, so that whatever an object shows is in some en
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from kubectl_runs.store.protocol import List, Object, Store, StoreError
+from kubectl_runs.store.protocol import Forbidden, List, Object, Store, StoreError
 from kubectl_runs.wire import decode
 from kubectl_runs.wire.kinds import (
     BUDGET,
@@ -22,6 +22,7 @@ from kubectl_runs.wire.kinds import (
     POD,
     RESERVATION,
     RUN,
+    Kind,
 )
 from planner.audit import Evidence
 from planner.digest import digest
@@ -30,16 +31,22 @@ from planner.model import Snapshot
 _BEFORE_ENTRIES = (RUN, RESERVATION, LEASE, POD, NODE, BUDGET, NAMESPACE)
 
 
-def read_everything(store: Store) -> list[Object]:
-    """All objects of a cluster that an audit needs."""
+def read_everything(store: Store, hidden: Callable[[Kind], None] | None = None) -> list[Object]:
+    """All objects of a cluster that an audit needs.
+
+    Pods and namespaces may be hidden from an auditor (section 7): then `hidden` is told, and they are not judged.
+    """
     base = store.perform(List(kind=LEDGER)).items
     between = store.perform_all([List(kind=kind) for kind in _BEFORE_ENTRIES])
     entries = store.perform(List(kind=LEDGER_ENTRY)).items
     found: list[Object] = [*base]
-    for outcome in between:
-        if isinstance(outcome, StoreError):
+    for kind, outcome in zip(_BEFORE_ENTRIES, between, strict=True):
+        if isinstance(outcome, Forbidden) and kind in (POD, NAMESPACE) and hidden is not None:
+            hidden(kind)
+        elif isinstance(outcome, StoreError):
             raise outcome
-        found += outcome.items
+        else:
+            found += outcome.items
     return [*found, *entries]
 
 

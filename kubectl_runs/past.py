@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from kubectl_runs.commit.steps import drive
-from kubectl_runs.errors import RunsError
+from kubectl_runs.errors import RunsError, WireError
 from kubectl_runs.read import read_ledger
 from kubectl_runs.store.protocol import Gone, List, Object, Reply, Store, StoreError
 from kubectl_runs.wire import decode, encode
@@ -35,7 +35,7 @@ class Past:
     """The leases that a namespace and any of some field selectors find, as they stand after the newest entry."""
 
     def __init__(self, session: Session) -> None:
-        self._store = session.store
+        self._store, self._note = session.store, session.note
         self._begin(*drive(read_ledger(), session.store))
 
     def _begin(self, base: LedgerBase, entries: tuple[Entry, ...]) -> None:
@@ -96,7 +96,9 @@ class Past:
             count += len(page)
             _progress(f"read {count:,} leases")
             for obj in page:
-                lease = decode.lease(obj)
+                lease = self._read(obj)
+                if lease is None:
+                    continue
                 if unwritten:
                     unwritten.pop(lease.key, None)
                 yield self._as_closed(obj, lease)
@@ -104,6 +106,14 @@ class Past:
         for obj, lease in unwritten.values():
             if requests and requests[0].namespace in ("", lease.namespace):
                 yield self._as_closed(obj, lease)
+
+    def _read(self, obj: Object) -> Lease | None:
+        """A lease; one that cannot be read is reported, and the rest goes on (section 8)."""
+        try:
+            return decode.lease(obj)
+        except WireError as wrong:
+            self._note(f"warning: not counted: {wrong.message}")
+            return None
 
     def _as_closed(self, obj: Object, lease: Lease) -> Fact:
         """A lease that an entry has closed is closed, whether or not somebody has written it (6.5)."""

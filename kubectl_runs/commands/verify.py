@@ -69,16 +69,19 @@ def _all(session: Session) -> Audit:
     for _ in range(LOOKS_MAX - 1):
         if found.ok or session.is_file:
             break
-        again = _look(session)
+        again = _look(session, again=True)
         if {*again.findings} == {*found.findings}:
             break
         found = found.confirmed_by(again)
     return found
 
 
-def _look(session: Session) -> Audit:
+def _look(session: Session, *, again: bool = False) -> Audit:
     from kubectl_runs.evidence import evidence, read_everything
     from planner.audit import examine
 
-    snapshot, facts = evidence(read_everything(session.store))
+    objects = read_everything(
+        session.store, lambda kind: session.note(f"{kind.plural} not visible: not judged") if not again else None
+    )
+    snapshot, facts = evidence(objects)
     return examine(snapshot, session.now if session.is_file else session.store.now(), facts)

@@ -138,6 +138,7 @@ def test_verify_holds_on_a_ledger_that_lived(fresh_control_plane: Callable[..., 
         examined = {check["name"]: check["examined"] for check in found["checks"]}
         assert examined["chain"] >= 5
         assert examined["closed-leases"] == 8 + 2  # 8 pods of one GPU, 2 of eight
+        assert answer(island, "verify", user="auditor")["checks"] == found["checks"]
         saved = tmp_path / "saved.json"
         island.cli("snapshot", "save", str(saved), user="operator").ok()
         offline = json.loads(island.cli("verify", "--from", str(saved), "-o", "json").ok().stdout)
