@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.case_ledger import ledger
+
 CASES = Path(__file__).parent / "cases"
 API = "rq.davidlangworthy.io/v1"
 NOW = "2026-01-05T12:00:00Z"
@@ -143,7 +145,7 @@ def objects(case: dict[str, Any]) -> list[dict[str, Any]]:
         out.append(made)
     out += [lease(number, row, runs) for number, row in enumerate(world.get("leases", []), 1)]
     out += [reservation(key, dict(row)) for key, row in world.get("reservations", {}).items()]
-    return out
+    return out + ledger(world.get("ledger", {}), DEFAULT_OWNER)
 
 
 def compare(want: Any, got: Any, path: str) -> list[str]:
@@ -176,7 +178,7 @@ def shorthand(answer: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("case", load_cases())
 def test_case_on_a_snapshot_file_comes_out_as_the_design_says(case: dict[str, Any], tmp_path: Path) -> None:
     snapshot = tmp_path / "snapshot.yaml"
-    snapshot.write_text(yaml.safe_dump_all(objects(case), sort_keys=False))
+    snapshot.write_text(case.get("file") or yaml.safe_dump_all(objects(case), sort_keys=False))
     args = [str(part) for part in case.get("args", ["plan", "-f", "RUN"])]
     if "run" in case:
         (tmp_path / "run.yaml").write_text(yaml.safe_dump(run_object("rai/ask", case["run"])))
