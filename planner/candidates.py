@@ -36,12 +36,12 @@ class Candidate:
 
 
 class Staged(NamedTuple):
-    """The candidates of one scope by stage. Of `groups` the order is decided; of `fixed` the lottery decides it."""
+    """The candidates of one scope by stage: of `groups` the order is decided, of the `fixed` runs by lot."""
 
     fillers: tuple[Candidate, ...]
     spares: tuple[Candidate, ...]
     groups: tuple[Candidate, ...]
-    fixed: tuple[Candidate, ...]
+    fixed: tuple[str, ...]  # run keys, sorted; `Holdings.fixed` makes candidates of them
 
 
 class Holdings:
@@ -78,7 +78,7 @@ class Holdings:
             spares=tuple(sorted(spares, key=lambda candidate: candidate.key)),
             groups=tuple(self._groups(malleable, fillers, gone)),
             # R3: a fixed run is one token, since losing a group would kill the gang.
-            fixed=tuple(self._whole(4, Closure.RANDOM_PREEMPT, key, gone) for key in sorted(fixed - fillers)),
+            fixed=tuple(sorted(fixed - fillers)),
         )
 
     def fixed(self, runs: Iterable[str], gone: Collection[str]) -> tuple[Candidate, ...]:

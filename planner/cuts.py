@@ -8,7 +8,7 @@ Decides cuts and draws; ends nothing itself. The stages are `stages`, who could 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from planner.admit import Fit, Refusal, pay
 from planner.candidates import Candidate, Holdings
@@ -96,9 +96,9 @@ class _Resolver:
         world = self._world.without(self._gone)
         trials = [self._try(world, plan, piece, domain) for domain in world.room(self._run).islands]
         found = sorted((trial for trial in trials if trial is not None), key=lambda trial: trial.rank)
-        if not found:
+        best = self._best(found)
+        if best is None:
             return False
-        best = found[0]
         drawn = self._draw(best) if best.stage == LOTTERY else None
         groups = best.ground.groups()
         assert groups is not None
@@ -106,8 +106,27 @@ class _Resolver:
         for candidate in best.taking.taken:
             self._yielded.append((candidate, drawn))
             self._gone.update(lease.key for lease in candidate.leases)
-        self._steps.extend(_tale(found))
+        self._steps.extend(_tale(best, found))
         return True
+
+    def _best(self, found: list[Trial]) -> Trial | None:
+        """R2: the first by rank; of the lottery's domains the first whose tokens together would be enough.
+
+        R4: where a list is frozen it is drawn from; others are listed only if pack fails with all of it.
+        """
+        for trial in found:
+            if trial.stage < LOTTERY:
+                return trial
+            if trial.frozen is not None:
+                listed = [token.run for token in trial.frozen.freeze.tokens]
+                line = trial.frozen.line(self._holdings.fixed(listed, self._gone))
+                if trial.taking.would_reach(line):
+                    return replace(trial, tokens=line)
+        for trial in sorted(found, key=lambda trial: (trial.gpus, trial.domain.name)):
+            fixed = self._holdings.fixed(trial.fixed, self._gone)
+            if trial.taking.would_reach(fixed):
+                return replace(trial, tokens=fixed, frozen=None)
+        return None
 
     def _try(self, world: World, plan: Layout, piece: Piece, domain: Domain) -> Trial | None:
         ground = Ground(world, self._run, plan.shape, piece, domain, self._placed)
@@ -116,8 +135,7 @@ class _Resolver:
         staged = self._holdings.staged(self._by_domain.get(domain, ()), self._gone, self._run.key)
         held = self._lotteries.get(domain)
         frozen = held.drawn if held else self._frozen(domain)
-        drawable = self._holdings.fixed([token.run for token in frozen.freeze.tokens], self._gone) if frozen else ()
-        return attempt(ground, staged, self._stage_max, frozen, drawable)
+        return attempt(ground, staged, self._stage_max, frozen)
 
     def _frozen(self, domain: Domain) -> Drawn | None:
         nodes = {node.name for node in self._world.fleet.domains(self._run.flavor)[domain]}
@@ -200,9 +218,9 @@ def _drawn_steps(drawn: Drawn, picks: Iterable[Candidate], back: Iterable[Candid
         yield Step(rule="R2", act="gave-back", subject=candidate.run, took=candidate.gpus)
 
 
-def _tale(found: list[Trial]) -> Iterable[Step]:
+def _tale(best: Trial, found: Iterable[Trial]) -> Iterable[Step]:
     """Who is cut in the domain that was chosen, and how far the others would have gone."""
-    best, others = found[0], found[1:]
+    others = [trial for trial in found if trial.domain != best.domain]
     yield Step(rule="R2", act="tried", subject=best.domain.name, need=best.gpus, note=f"last stage {best.stage}")
     for trial in others[:16]:
         yield Step(

@@ -1,18 +1,19 @@
 """One domain as the resolver tries it: whether a piece of the winner fits there once some leases are gone (R2).
 
-Pack alone says yes. A count of pods, kept up to date lease by lease, says no early, so that pack is asked only where
-the answer is open.
+A count of the pods that each node would take, kept up to date lease by lease, answers at once for a piece without
+spares: its pods may lie on any nodes of the domain. Spares must keep off their group's nodes, so there pack is asked.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from planner.candidates import Candidate
 from planner.model import Domain, Lease, Run
 from planner.piece import Piece, less, missing, put
 from planner.shape import PlacedGroup, Shape
-from planner.topology import NodeUse, Room
+from planner.topology import Fleet, Room
 from planner.world import World
 
 
@@ -25,26 +26,25 @@ class Ground:
         self._world, self._run, self._shape, self._piece, self._placed = world, run, shape, piece, placed
         self.domain = domain
         self._freed: dict[str, Lease] = {}
-        self._use: dict[str, NodeUse] = {}
-        self._base: dict[str, int] = {}  # GPUs that no ending of a lease can free: foreign pods, promises, this plan
-        room = less(world.room(run, only=domain), placed, shape.gpus_per_pod)
-        self._count = 0
-        for name, free in room.islands[domain].free.items() if domain in room.islands else ():
-            use = world.fleet.use[name].copy()
-            self._use[name] = use
-            # What is free now tells what else is held: free = base - Active - max(Spare, Borrowed), or less if 0.
-            self._base[name] = free + use.active + max(use.spare, use.filler)
-            self._count += free // shape.gpus_per_pod
+        self._gone_pods: Counter[tuple[str, str, str]] = Counter()
+        self._view = world.view(run)
+        here = world.fleet.open_nodes(run, domain)
+        self._fleet = Fleet(world.fleet.nodes, {name: world.fleet.use[name].copy() for name in here}, world.fleet.holds)
+        self._own = _pods_by_node(placed)
+        self._pods = {name: self._pods_free(name) for name in here}
+        self._count = sum(self._pods.values())
+        # Where spares or fillers are placed, a count of pods says no early but not yes.
+        self._count_decides = not shape.spares and not shape.filler
 
     def free(self, leases: Iterable[Lease]) -> None:
         for lease in leases:
             self._freed[lease.key] = lease
-            self._recount(lease, -1)
+            self._turn(lease, 1)
 
     def unfree(self, leases: Iterable[Lease]) -> None:
         for lease in leases:
             del self._freed[lease.key]
-            self._recount(lease, 1)
+            self._turn(lease, -1)
 
     def lacks(self) -> int:
         """Pods that certainly find no place; spares are left out of this bound, since they may lie elsewhere (P4)."""
@@ -52,20 +52,20 @@ class Ground:
 
     def could_hold(self) -> bool:
         """Whether the piece could find room here if every lease ended; where it could not, nobody need be asked."""
-        size = self._shape.gpus_per_pod
-        return sum(gpus // size for gpus in self._base.values()) >= self._piece.pods
+        nodes, size = self._fleet.nodes, self._shape.gpus_per_pod
+        return sum(nodes[name].gpus // size for name in self._pods) >= self._piece.pods
 
     def gain_max(self, candidate: Candidate) -> int:
         """Pods that a candidate could make room for: those it gives whole, and one more on each node it leaves."""
         by_node: dict[str, int] = {}
         for lease in candidate.leases:
-            if lease.node in self._use:
+            if lease.node in self._pods:
                 by_node[lease.node] = by_node.get(lease.node, 0) + lease.gpus
         size = self._shape.gpus_per_pod
         return sum(-(-gpus // size) for gpus in by_node.values())
 
     def reached(self) -> bool:
-        return self.groups() is not None
+        return self.lacks() <= 0 and (self._count_decides or self.groups() is not None)
 
     def groups(self) -> tuple[PlacedGroup, ...] | None:
         """The piece as pack places it here now."""
@@ -80,14 +80,33 @@ class Ground:
         room = self._world.room_without(self._freed.values(), self._run, only)
         return less(room, self._placed, self._shape.gpus_per_pod)
 
-    def _recount(self, lease: Lease, sign: int) -> None:
-        use = self._use.get(lease.node)
+    def _turn(self, lease: Lease, sign: int) -> None:
+        """A lease goes (1) or comes back (-1), its pod with it; the node is counted anew."""
+        use = self._fleet.use.get(lease.node)
         if use is None:
             return
-        before = self._pods(lease.node, use)
-        use.hold(lease.role, sign * lease.gpus)
-        self._count += self._pods(lease.node, use) - before
+        use.hold(lease.role, -sign * lease.gpus)
+        self._turn_pod(lease, sign)
+        pods = self._pods_free(lease.node)
+        self._count += pods - self._pods[lease.node]
+        self._pods[lease.node] = pods
 
-    def _pods(self, name: str, use: NodeUse) -> int:
-        held = use.active + max(use.spare, use.filler)
-        return max(0, self._base[name] - held) // self._shape.gpus_per_pod
+    def _turn_pod(self, lease: Lease, sign: int) -> None:
+        """A pod with two leases (C8) goes with the first of them and is back with the last."""
+        if lease.pod is None:
+            return
+        ref = (lease.namespace, lease.pod.name, lease.pod.uid)
+        before = self._gone_pods[ref]
+        self._gone_pods[ref] += sign
+        pod = self._world.pod(ref)
+        if pod is not None and pod.live and (before == 0) != (self._gone_pods[ref] == 0):
+            self._fleet.use[lease.node].unseat(pod, times=sign)
+
+    def _pods_free(self, name: str) -> int:
+        taken = self._own.get(name, 0)
+        return max(0, self._fleet.pods_free(self._fleet.nodes[name], self._run, self._view) - taken)
+
+
+def _pods_by_node(placed: Iterable[PlacedGroup]) -> Counter[str]:
+    """Pods and spares of this plan that already have their place."""
+    return Counter(node for group in placed for node in (*group.pods, *(node for _, node in group.spares)))

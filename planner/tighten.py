@@ -201,20 +201,21 @@ class _Tightener:
             if self._taking.would_reach(line):
                 self._taking.take_listed(line)
                 return drawn
-        if not staged.fixed:
+        fixed = self._holdings.fixed(staged.fixed, ())
+        if not fixed:
             return None
-        drawn = example(self._freeze(staged), self._budget)
-        self._taking.take_listed(drawn.line(staged.fixed))
+        drawn = example(self._freeze(fixed), self._budget)
+        self._taking.take_listed(drawn.line(fixed))
         return drawn
 
-    def _freeze(self, staged: Staged) -> Freeze:
+    def _freeze(self, fixed: Iterable[Candidate]) -> Freeze:
         flavors = {each.flavor for each in self._budget.envelopes if self._pays(each.name)}
         return Freeze(
             algorithm=ALGORITHM,
             flavor=",".join(sorted(flavors)),
             nodes=tuple(sorted({lease.node for lease in self._goal.leases})),
             deficit_gpus=sum(self._goal.gpus_over(overrun.cap) for overrun in self._over),
-            tokens=self._holdings.tokens(staged.fixed),
+            tokens=self._holdings.tokens(fixed),
         )
 
     def _pays(self, envelope: str) -> bool:

@@ -48,11 +48,11 @@ class NodeUse:
         else:
             self.filler += gpus
 
-    def unseat(self, pod: Pod) -> None:
-        """As if a pod of the node were gone."""
-        self.cpu_milli -= pod.cpu_milli
-        self.memory_bytes -= pod.memory_bytes
-        self.pods -= 1
+    def unseat(self, pod: Pod, times: int = 1) -> None:
+        """As if a pod of the node were gone; with -1 it is back."""
+        self.cpu_milli -= times * pod.cpu_milli
+        self.memory_bytes -= times * pod.memory_bytes
+        self.pods -= times
 
     def copy(self) -> NodeUse:
         return NodeUse(self.active, self.spare, self.filler, self.rest, self.cpu_milli, self.memory_bytes, self.pods)
@@ -176,6 +176,17 @@ class Fleet:
             if fit:
                 islands[domain] = self._island(domain, fit, run, view)
         return Room(islands=islands, racks=self._racks(run))
+
+    def open_nodes(self, run: Run, domain: Domain) -> list[str]:
+        """P1: nodes of a domain that take new work and match the run, by name."""
+        nodes = self.domains(run.flavor).get(domain, [])
+        return [node.name for node in nodes if node.ready and not node.cordoned and matches(node, run.needs)]
+
+    def pods_free(self, node: Node, run: Run, view: View) -> int:
+        """P1: how many of the run's pods one node takes."""
+        free = {node.name: self.free(node, view, under_spares=run.opportunistic)}
+        limits = _pod_limits(run, (node,), free, self.use)
+        return limits.get(node.name, free[node.name] // run.gpus_per_pod)
 
     def empty_room(self, run: Run) -> Room:
         """F1 (a): the empty fleet: cordoned and NotReady nodes too, not those with a taint it does not tolerate."""

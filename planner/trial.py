@@ -1,12 +1,12 @@
 """One domain tried for one piece of the winner: how far the stages must go there, and at whose cost (R2).
 
-Determined stages are carried out at once; of the lottery only whether it would be enough, since nothing is drawn in a
-domain that another one beats.
+Determined stages are carried out at once; who is in the lottery, and whether it would be enough, is asked only of the
+domain that no other one beats.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from planner.candidates import Candidate, Staged
@@ -26,7 +26,8 @@ class Trial:
     taking: Taking
     stage: int
     gpus: int
-    tokens: tuple[Candidate, ...] = ()  # stage 4: who is in the lottery
+    fixed: tuple[str, ...] = ()  # stage 4: the fixed runs there
+    tokens: tuple[Candidate, ...] = ()  # stage 4: who is in the lottery, once that is asked
     frozen: Drawn | None = None  # stage 4: the order that a Freeze entry fixed
 
     @property
@@ -42,10 +43,8 @@ class Trial:
         return self.stage, self.stage == LOTTERY and self.frozen is None, self.gpus, self.domain.name
 
 
-def attempt(
-    ground: Ground, staged: Staged, stage_max: int, frozen: Drawn | None, drawable: Sequence[Candidate]
-) -> Trial | None:
-    """R2: stages 1 to 3 until pack succeeds; else whether the lottery could, with the frozen list or a new one."""
+def attempt(ground: Ground, staged: Staged, stage_max: int, frozen: Drawn | None) -> Trial | None:
+    """R2: stages 1 to 3 until pack succeeds; else the lottery is left, by the frozen order if there is one."""
     taking = Taking(ground)
     taking.take_sized(staged.fillers)
     if stage_max >= 2:
@@ -57,13 +56,8 @@ def attempt(
         return Trial(ground=ground, taking=taking, stage=taking.last_stage(), gpus=taking.gpus())
     if stage_max < LOTTERY:
         return None
-    if frozen is not None and taking.would_reach(frozen.line(drawable)):
-        tokens = frozen.line(drawable)
-        return Trial(ground=ground, taking=taking, stage=LOTTERY, gpus=ground.missing(), tokens=tokens, frozen=frozen)
-    # R4: it freezes again only if pack fails with all of the first list.
-    if taking.would_reach(staged.fixed):
-        return Trial(ground=ground, taking=taking, stage=LOTTERY, gpus=ground.missing(), tokens=staged.fixed)
-    return None
+    missing = ground.missing()
+    return Trial(ground=ground, taking=taking, stage=LOTTERY, gpus=missing, fixed=staged.fixed, frozen=frozen)
 
 
 def drawn_in(trial: Trial, line: Iterable[Candidate]) -> tuple[list[Candidate], list[Candidate]]:

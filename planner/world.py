@@ -127,6 +127,10 @@ class World:
         """The same as if those leases were closed: where only room is asked for, the books need no copy."""
         return self.fleet.without(leases, self.index.pods()).room(run, self.view(run), only)
 
+    def pod(self, ref: tuple[str, str, str]) -> Pod | None:
+        """The pod of that namespace, name and UID, if it exists."""
+        return self.index.pods().get(ref)
+
     def view(self, run: Run) -> View:
         """The fleet as the run sees it: holds before its horizon count, its own do not (F3)."""
         reach = horizon(self.now, self.ahead(run), run.opportunistic)

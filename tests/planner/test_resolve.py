@@ -258,6 +258,22 @@ def test_domain_in_the_lottery_the_fewest_missing_before_it_wins() -> None:
     assert decision.lottery.freeze.deficit_gpus == 12
 
 
+def test_domain_whose_pod_slots_are_taken_needs_those_too() -> None:  # P1
+    """GPUs are free, slots are not: two small fillers must leave before two pods of the winner fit."""
+    text = "node d1-n1 us-west/a/d1 8 pods=3\n" + RICH
+    for name in "abc":
+        text += f"run rai/{name} 1 opportunistic\nlease rai/{name} d1-n1 1 rai/e role=Borrowed pod=p{name}\npod rai/p{name} d1-n1 1\n"
+    decision = activated(text + due("4 per=2"))
+    assert (told(decision), cuts(decision)) == ("start lacks 4", ["EndFiller rai/a - 1", "EndFiller rai/b - 1"])
+
+
+def test_domain_pod_with_two_payers_leaves_its_slot_once() -> None:  # C8
+    text = "node d1-n1 us-west/a/d1 8 pods=2\n" + RICH + "env rai/x 100\nrun rai/a 2 per=2 opportunistic\n"
+    text += "lease rai/a d1-n1 1 rai/e role=Borrowed pod=pa\nlease rai/a d1-n1 1 rai/x role=Borrowed pod=pa\npod rai/pa d1-n1 2\n"
+    assert cuts(activated(text + due("4 per=2"))) == ["EndFiller rai/a - 2"]
+    assert told(activated(text + due("6 per=2"))).startswith("reserve NoTopology")
+
+
 def test_domain_then_the_name() -> None:
     text = ISLANDS + RICH + filler("g", "d1-n1:8") + filler("f", "d2-n1:8") + due("8 per=8")
     assert (domains(activated(text)), cuts(activated(text))) == (["d1"], ["EndFiller rai/g - 8"])

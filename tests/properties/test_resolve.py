@@ -158,8 +158,8 @@ def test_freed_gpus_are_counted_once(crowd: tuple[Snapshot, Run]) -> None:  # R5
     assert len(keys) == len(set(keys))
     gpus = {lease.key: lease.gpus for lease in world.leases}
     assert [cut.gpus for cut in decision.cuts] == [sum(gpus[key] for key in cut.leases) for cut in decision.cuts]
-    # The deficit is in whole pods (R2): only where a pod is one GPU must as many come free.
-    if decision.cuts and winner.gpus_per_pod == 1:
+    # The deficit is in whole pods, spares counted in the same domain (R2): only without both must as many come free.
+    if decision.cuts and winner.gpus_per_pod == 1 and not winner.spares_per_group:
         assert sum(cut.gpus for cut in decision.cuts) >= decision.deficit_gpus > 0
 
 
@@ -220,7 +220,9 @@ def test_waits_only_where_no_yielding_would_help(crowd: tuple[Snapshot, Run]) ->
     holdings = Holdings(world.leases, {run.key: run for run in world.runs})
     for domain in {node.domain for node in world.nodes if node.domain is not None}:
         there = [lease for lease in world.leases if by_domain[lease.node] == domain]
-        everybody = [each for stage in holdings.staged(there, (), winner.key) for each in stage]
+        staged = holdings.staged(there, (), winner.key)
+        fixed = holdings.fixed(staged.fixed, ())
+        everybody = [*staged.fillers, *staged.spares, *staged.groups, *fixed]
         assert not fits_there(world, winner, domain, [lease.key for each in everybody for lease in each.leases])
 
 
