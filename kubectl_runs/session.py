@@ -320,7 +320,9 @@ def _cluster(flags: Flags) -> Store:
         as_user=flags.as_user or "",
         as_groups=flags.as_groups,
     )
-    timeout = seconds(flags.request_timeout, "--request-timeout") if flags.request_timeout else 0
+    given = flags.request_timeout or "0"
+    # As kubectl: a bare number is seconds, 0 means the client's own patience.
+    timeout = int(given) if given.isdecimal() else seconds(given, "--request-timeout")
     return ClusterStore(resolve(choice), request_timeout=timeout)
 
 
