@@ -99,10 +99,8 @@ def _finish_entries(reading: Reading, swept: Swept, namespace: str, patience: in
             rolled[entry.seq] = yield from roll_entry(entry, reading)
             if not rolled[entry.seq].unfinished:
                 swept.finished.append(entry.seq)
-    if rolled:
-        yield from advance(reading, rolled)
-        reading = yield from read()
-    return reading
+    yield from advance(reading, rolled)
+    return (yield from read()) if rolled else reading
 
 
 def start_due(
