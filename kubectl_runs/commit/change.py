@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from kubectl_runs.commit import events
 from kubectl_runs.commit.append import Appended, append
 from kubectl_runs.commit.base import advance
 from kubectl_runs.commit.closing import first_ends
@@ -21,7 +22,8 @@ from kubectl_runs.read import Reading, read
 from kubectl_runs.store.protocol import Object, Patch
 from kubectl_runs.wire import encode
 from kubectl_runs.wire.kinds import RUN
-from planner.model import Closure, Decision, EntryKind, Lease, Run, Verdict
+from planner.fold import open_leases
+from planner.model import Closure, Decision, Entry, EntryKind, Lease, Run, Verdict
 
 PLANS_MAX = 50
 POLL_SECONDS_FIRST, POLL_SECONDS_MAX = 0.1, 2.0
@@ -145,9 +147,22 @@ def _end(
             rolled = yield from roll_forward(outcome.entry, outcome.reading)
             yield from write_promise(outcome.entry, outcome.reading)
             yield from advance(outcome.reading, {outcome.entry.seq: rolled})
+            yield from _tell(outcome.reading, outcome.entry, means)
             return outcome.reading, _ended_already(outcome.reading, run)
         yield Wait(means.jitter() * 0.1)
     raise RunsError(f"run {key} was overtaken {PLANS_MAX} times; try again")
+
+
+def _tell(reading: Reading, entry: Entry, means: Means) -> Steps[None]:
+    """Events on the run and on the pods that stop."""
+    run_object = reading.object(RUN, entry.run.key) if entry.run else None
+    if run_object is None:
+        return
+    reason = entry.ends[0].reason if entry.ends else Closure.CANCELED.value
+    message = f"{reason}: ends {len(entry.ends)} leases (ledger entry {entry.seq})"
+    made = events.run_event(run_object, reason, message, now=entry.time, nonce=means.nonce())
+    stopped = events.pods_stopped(entry, open_leases(reading.snapshot), message, means.nonce)
+    yield from events.record([made, *stopped])
 
 
 def _ended_already(reading: Reading, run: Run) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ from kubectl_runs.store.protocol import Conflict, NotFound, Object, Patch, Store
 from kubectl_runs.wire import encode
 from kubectl_runs.wire.kinds import RUN
 from kubectl_runs.wire.pods import FINALIZER
+from planner.fold import open_leases
 from planner.model import Closure, Entry, EntryKind, ReservationState, Run, RunRef
 from planner.swap import RescuePlan
 
@@ -169,7 +170,8 @@ def _tell(reading: Reading, run: Run, entry: Entry, means: Means) -> Steps[None]
     message = f"{verb} {len(parts)} leases: {', '.join(reasons)} (ledger entry {entry.seq})"
     reason = reasons[0] if reasons else Closure.CANCELED.value
     made = events.run_event(run_object, reason, message, now=entry.time, nonce=means.nonce())
-    yield from events.record([made])
+    stopped = events.pods_stopped(entry, open_leases(reading.snapshot), message, means.nonce)
+    yield from events.record([made, *stopped])
 
 
 def finish(reading: Reading, run: Run) -> Steps[Reading]:
