@@ -175,8 +175,8 @@ def shorthand(answer: dict[str, Any]) -> dict[str, Any]:
     return {**answer, "pays": pays, "places": places, "domains": domains, "cut": cuts, "remedy": remedies}
 
 
-@pytest.mark.parametrize("case", load_cases())
-def test_case_on_a_snapshot_file_comes_out_as_the_design_says(case: dict[str, Any], tmp_path: Path) -> None:
+def run_case(case: dict[str, Any], tmp_path: Path) -> subprocess.CompletedProcess[str]:
+    """The command of a case on its snapshot file, as a user would run it."""
     snapshot = tmp_path / "snapshot.yaml"
     snapshot.write_text(case.get("file") or yaml.safe_dump_all(objects(case), sort_keys=False))
     args = [str(part) for part in case.get("args", ["plan", "-f", "RUN"])]
@@ -185,9 +185,14 @@ def test_case_on_a_snapshot_file_comes_out_as_the_design_says(case: dict[str, An
     args = [str(tmp_path / "run.yaml") if part == "RUN" else part for part in args]
     args += ["--from", str(snapshot), "--now", case.get("now", NOW), "-o", "json"]
     env = {**os.environ, "KUBECONFIG": str(tmp_path / "none"), "PYTHONHASHSEED": "random"}
-    done = subprocess.run(
+    return subprocess.run(
         [sys.executable, "-m", "kubectl_runs", *args], capture_output=True, text=True, env=env, timeout=60
     )
+
+
+@pytest.mark.parametrize("case", load_cases())
+def test_case_on_a_snapshot_file_comes_out_as_the_design_says(case: dict[str, Any], tmp_path: Path) -> None:
+    done = run_case(case, tmp_path)
     if "stderr" in case:
         assert case["stderr"] in done.stderr, done.stderr
     assert done.returncode == case.get("exit", 0), done.stdout + done.stderr
