@@ -71,10 +71,8 @@ def promised_opening(world: World, run: Run) -> Opening | None:
 def _events(world: World) -> Iterator[tuple[int, tuple[Lease, ...]]]:
     """Known instants after now in order, each with the leases that have ended by it and not before."""
     ends: dict[int, list[Lease]] = {}
-    for lease in world.leases.values():
-        end = world.ends_at(lease)
-        if end is not None:
-            ends.setdefault(end, []).append(lease)
+    for end, lease in world.ends():
+        ends.setdefault(end, []).append(lease)
     overdue = tuple(lease for end in sorted(ends) if end <= world.now for lease in ends[end])
     for instant in world.events():
         yield instant, (*overdue, *ends.get(instant, ()))

@@ -31,8 +31,8 @@ class World:
         leases = fold.open_leases(snapshot)
         index = Index(snapshot, now, leases)
         books = Books.of(index.tree, now, fold.settled(snapshot), Promises(index.all_promises()))
-        for lease in leases.values():
-            books.open(lease, index.ends_at(lease))
+        for key, lease in leases.items():
+            books.open(lease, index.ends.get(key))
         fleet = Fleet.of(snapshot.nodes, leases.values(), snapshot.pods, index.node_holds.values())
         return cls(index, now, leases, books, fleet)
 
@@ -85,6 +85,10 @@ class World:
         """When a lease will end: its attempt's first Active start + duration; None for a run without one (C2)."""
         return self.index.ends_at(lease)
 
+    def ends(self) -> Iterable[tuple[int, Lease]]:
+        """Open leases with a known end, in the order in which they end, then by key."""
+        return ((end, self.leases[key]) for end, key in self.index.ended_by(FOREVER) if key in self.leases)
+
     def leases_of(self, run: Run) -> tuple[Lease, ...]:
         """The run's open leases, by key."""
         mine = [lease for lease in self.index.leases_of(run) if lease.key in self.leases]
@@ -107,9 +111,7 @@ class World:
         """Known ends of open leases: a promise may follow them on the same GPUs, for the same payer (F3)."""
         if not any(made.earliest_start is not None for made in self.reservations):
             return Endings((), {})
-        known = ((self.index.ends_at(lease), lease) for lease in self.leases.values())
-        later = [(end, lease) for end, lease in known if end is not None and end > self.now]
-        return Endings(sorted(later, key=lambda pair: (pair[0], pair[1].key)), self.fleet.use)
+        return Endings([(end, lease) for end, lease in self.ends() if end > self.now], self.fleet.use)
 
     def ahead(self, run: Run) -> int | None:
         """C2: the run's duration, or what is left of it if it holds leases; None without a duration."""
@@ -178,6 +180,8 @@ class Index:
         self.runs = {run.key: run for run in snapshot.runs}
         self._leases = leases
         self._ends = self._attempt_ends(fold.first_starts(snapshot, leases.values()))
+        known = ((key, self._ends.get(fold.attempt_of(lease))) for key, lease in leases.items())
+        self.ends = {key: end for key, end in known if end is not None}
         self.reservations = fold.standing_reservations(snapshot, self.runs, leases.values())
         self.promises_by_run: dict[str, tuple[Promise, ...]] = {}
         self.node_holds: dict[str, NodeHolds] = {}
@@ -213,8 +217,7 @@ class Index:
     def ended_by(self, instant: int) -> list[tuple[int, str]]:
         """Leases whose known end has come by then, with it; those past their duration included."""
         if self._order is None:
-            known = ((self.ends_at(lease), key) for key, lease in self._leases.items())
-            self._order = sorted((end, key) for end, key in known if end is not None)
+            self._order = sorted((end, key) for key, end in self.ends.items())
         return self._order[: bisect_right(self._order, (instant, "\U0010ffff"))]
 
     def instants(self) -> set[int]:
