@@ -72,7 +72,7 @@ def not_now(world: World, run: Run, refusal: Refusal) -> Decision:
         return _never(run, hopeless)
     if not refusal.funding:  # (b)
         ended = make_room(world, run, stage_max=1)
-        if ended is not None and isinstance(ended.paid, Fit):
+        if ended is not None and ended.cuts and isinstance(ended.paid, Fit):
             return kept(world, run, _needs_cuts(run, refusal, ended, world.now))
     opening = _opening(world, run, refusal)
     if opening is not None:  # (c)

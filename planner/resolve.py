@@ -15,6 +15,7 @@ from planner.model import Confidence, Decision, Entry, Reason, Reservation, Run,
 from planner.plan import blocked, fit_now, started, unfit_request, why
 from planner.tighten import tighten
 from planner.trace import message_of
+from planner.words import count, sum_of
 from planner.world import World
 
 __all__ = ["activate", "tighten"]
@@ -35,7 +36,7 @@ def activate(snapshot: Snapshot, reservation: Reservation, now: int, freezes: It
     if refused is not None:
         return refused
     if world.leases_of(run):
-        return Decision(verdict=Verdict.NONE, run=run.key, message=f"{run.key} has started")
+        return Decision(verdict=Verdict.NONE, run=run.key, message=f"{run.key} holds GPUs already")
     answer = fit_now(world, run)
     if isinstance(answer, Fit):
         return started(run, answer)
@@ -51,12 +52,12 @@ def _with_cuts(world: World, run: Run, made: Reservation, refusal: Refusal, reso
         return blocked(run, resolution.paid)
     if not resolution.cuts:
         held = sum(world.leases[key].gpus for key in ending_leases(world.snapshot) if key in world.leases)
-        return _waits(run, made, refusal, f"waits for {held} GPUs of leases that are ending")
+        return _waits(run, made, refusal, f"waits for {count(held, 'GPU')} of leases that are ending")
     paid = resolution.paid
     return Decision(
         verdict=Verdict.START,
         run=run.key,
-        message=_yields(run, resolution),
+        message=f"{run.key} starts after {sum_of(resolution.cuts)}",
         width=paid.width,
         groups=paid.groups,
         seats=paid.seats,
@@ -81,9 +82,3 @@ def _waits(run: Run, made: Reservation, refusal: Refusal, words: str) -> Decisio
         trace=(*why(refusal), step),
         asked=refusal.asked,
     )
-
-
-def _yields(run: Run, resolution: Resolution) -> str:
-    gpus = sum(cut.gpus for cut in resolution.cuts)
-    runs = len({cut.run for cut in resolution.cuts})
-    return f"{run.key} starts after {len(resolution.cuts)} cuts of {gpus} GPUs from {runs} runs"

@@ -15,6 +15,7 @@ from planner.elastic import HeldGroup, held_groups
 from planner.ending import ending_leases
 from planner.model import Closure, Lease, Node, Role, Run, Snapshot, Step
 from planner.stages import Taking
+from planner.words import count
 from planner.world import World
 
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
@@ -166,7 +167,7 @@ def _swapped(
     if not moves:
         words = f"{run.key} lost spares only"
     else:
-        words = f"{run.key}: {_count(len(moves), 'pod')} lost, swapped to {', '.join(move.node for move in moves)}"
+        words = f"{run.key}: {count(len(moves), 'pod')} lost, swapped to {', '.join(move.node for move in moves)}"
     steps = [_step("S2", run, move.lost[0], move.node, sum(lease.gpus for lease in move.lost)) for move in moves]
     return _plan(run, kind, moves, ends, words, steps)
 
@@ -313,7 +314,3 @@ def _pod_of(lease: Lease) -> tuple[str, str, str] | None:
 
 def _out_of_service(node: Node) -> bool:
     return any(taint.key == OUT_OF_SERVICE for taint in node.taints)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

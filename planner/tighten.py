@@ -18,6 +18,7 @@ from planner.lottery import Drawn, attested, example, standing_freezes
 from planner.model import Budget, Decision, Entry, Freeze, Lease, Lottery, Payer, Reason, Role, Snapshot, Step, Verdict
 from planner.stages import Taking
 from planner.trial import LOTTERY
+from planner.words import sum_of
 from planner.world import World
 
 
@@ -187,7 +188,7 @@ class _Tightener:
         if not taken:
             return self._told(Verdict.NONE, (), None, "nothing that it pays for is left to end")
         lottery = drawn.told(picks, self._drawn_runs()) if drawn else None
-        return self._told(Verdict.CUT, taken, lottery, _sum(taken))
+        return self._told(Verdict.CUT, taken, lottery)
 
     def _drawn_runs(self) -> list[str]:
         """Those taken whole by the lottery; a run that only dropped a spare was not drawn."""
@@ -221,14 +222,16 @@ class _Tightener:
     def _pays(self, envelope: str) -> bool:
         return any(Payer(self._budget.name, envelope) in overrun.cap.payers for overrun in self._over)
 
-    def _told(self, verdict: Verdict, taken: tuple[Candidate, ...], lottery: Lottery | None, words: str) -> Decision:
+    def _told(
+        self, verdict: Verdict, taken: tuple[Candidate, ...], lottery: Lottery | None, words: str = ""
+    ) -> Decision:
         provisional = lottery is not None and lottery.provisional
         cuts = tuple(cut_of(each, provisional=provisional and each.stage == LOTTERY) for each in taken)
         return Decision(
             verdict=verdict,
             run=None,
             reason=Reason.OVER_CAP,
-            message=f"{'; '.join(_named(overrun) for overrun in self._over)}: {words}",
+            message=f"{'; '.join(_named(overrun) for overrun in self._over)}: {words or sum_of(cuts)}",
             deficit_gpus=sum(overrun.gpus for overrun in self._over),
             cuts=cuts,
             lottery=lottery,
@@ -248,8 +251,3 @@ def _over_step(overrun: Overrun) -> Step:
     cap = overrun.cap.gpus_max if overrun.gpus else overrun.cap.gpu_hours_max
     need = overrun.gpus or overrun.gpu_seconds
     return Step(rule="R6", act="asked", subject=overrun.cap.name, need=need, cap=cap, reason=Reason.OVER_CAP)
-
-
-def _sum(taken: Iterable[Candidate]) -> str:
-    cut = tuple(taken)
-    return f"{len(cut)} cuts of {sum(each.gpus for each in cut)} GPUs from {len({each.run for each in cut})} runs"
