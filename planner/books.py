@@ -49,7 +49,7 @@ class Ask:
     counted: bool = True  # in concurrency (O1)
     own: tuple[Promise, ...] = ()  # its own reservation never counts against it
     # Known ends of open leases by payer, of all that count and of loans: promises may follow them (F3).
-    endings: Mapping[tuple[Payer, bool], Sequence[Hold]] = field(default_factory=dict)
+    known_ends: Mapping[tuple[Payer, bool], Sequence[Hold]] = field(default_factory=dict)
 
 
 class Limit(NamedTuple):
@@ -211,7 +211,7 @@ class Promises:
         if not any(payer in self.by_payer for payer in payers):
             return 0
         own = [p.hold for p in ask.own if p.payer in payers and p.counted and (p.lent or not lent)]
-        ends = [hold for payer in payers for hold in ask.endings.get((payer, lent), ())]
+        ends = [hold for payer in payers for hold in ask.known_ends.get((payer, lent), ())]
         return self._timeline(tuple(payers), lent).held(ask.now, ask.horizon, without=own, beside=ends)
 
     def _timeline(self, payers: tuple[Payer, ...], lent: bool) -> Timeline:

@@ -98,7 +98,7 @@ class View:
     now: int
     horizon: int
     own: NodeHolds
-    endings: Mapping[str, Sequence[Hold]]  # known ends of open leases by node: promises may follow them
+    known_ends: Mapping[str, Sequence[Hold]]  # known ends of open leases by node: promises may follow them
 
 
 class Fleet:
@@ -164,7 +164,7 @@ class Fleet:
         free = node.gpus - use.active - use.rest - shared
         if node.name in self.holds:
             own = (view.own[node.name],) if node.name in view.own else ()
-            ends = view.endings.get(node.name, ())
+            ends = view.known_ends.get(node.name, ())
             free -= self.holds[node.name].held(view.now, view.horizon, without=own, beside=ends)
         return free if free > 0 else 0
 

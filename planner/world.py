@@ -12,9 +12,9 @@ from functools import cached_property
 
 from planner import fold
 from planner.books import Ask, Books, Promise, Promises, promises_of
-from planner.endings import Endings
 from planner.family import Tree
 from planner.holds import FOREVER, Hold, horizon
+from planner.known_ends import KnownEnds
 from planner.model import Domain, FundingClass, Lease, Payer, Pod, Reservation, Role, Run, Snapshot
 from planner.topology import Fleet, NodeHolds, Room, View
 
@@ -103,15 +103,15 @@ class World:
             ahead=ahead,
             counted=not run.opportunistic,
             own=self.index.promises_by_run.get(run.key, ()),
-            endings=self.endings.by_payer,
+            known_ends=self.known_ends.by_payer,
         )
 
     @cached_property
-    def endings(self) -> Endings:
+    def known_ends(self) -> KnownEnds:
         """Known ends of open leases: a promise may follow them on the same GPUs, for the same payer (F3)."""
         if not any(made.earliest_start is not None for made in self.reservations):
-            return Endings((), {})
-        return Endings([(end, lease) for end, lease in self.ends() if end > self.now], self.fleet.use)
+            return KnownEnds((), {})
+        return KnownEnds([(end, lease) for end, lease in self.ends() if end > self.now], self.fleet.use)
 
     def ahead(self, run: Run) -> int | None:
         """C2: the run's duration, or what is left of it if it holds leases; None without a duration."""
@@ -137,7 +137,7 @@ class World:
         """The fleet as the run sees it: holds before its horizon count, its own do not (F3)."""
         reach = horizon(self.now, self.ahead(run), run.opportunistic)
         own = self.index.node_holds.get(run.key, {})
-        return View(now=self.now, horizon=reach, own=own, endings=self.endings.by_node)
+        return View(now=self.now, horizon=reach, own=own, known_ends=self.known_ends.by_node)
 
     def empty_room(self, run: Run) -> Room:
         """F1 (a): what the run could use of the empty fleet."""

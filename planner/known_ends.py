@@ -13,7 +13,7 @@ from planner.model import FundingClass, Lease, Payer, Role
 from planner.topology import NodeUse
 
 
-class Endings:
+class KnownEnds:
     """What ends when, by node and by payer."""
 
     def __init__(self, ends: Iterable[tuple[int, Lease]], use: Mapping[str, NodeUse]) -> None:
