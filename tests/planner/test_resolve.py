@@ -178,9 +178,9 @@ def test_shrink_takes_the_spares_of_its_group_and_counts_them_once() -> None:  #
 
 
 def test_shrink_groups_in_another_domain_are_no_candidates() -> None:
-    text = ISLANDS + RICH + malleable("m", 8, "d2-n1:8", "d1-n1:8", "d2-n1:0") + due("8 per=8")
-    text = text.replace("lease rai/m d2-n1 0 rai/e group=2\n", "")
-    assert cuts(activated(text)) == ["Shrink rai/m 1 8"]
+    """The highest index lies in d2; for room in d1 it is the group there that leaves."""
+    text = ISLANDS + RICH + malleable("m", 8, "d1-n1:8", "d2-n1:8") + due("8 per=8")
+    assert (domains(activated(text)), cuts(activated(text))) == (["d1"], ["Shrink rai/m 0 8"])
 
 
 def test_shrink_opportunistic_malleable_run_is_a_filler() -> None:  # O1
