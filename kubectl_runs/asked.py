@@ -93,6 +93,8 @@ def _from_file(session: Session, file: str, change: Change, verb: str) -> AskedR
     known = next((run for run in snapshot.runs if run.key == key), None)
     if known is not None:
         metadata["uid"] = known.uid
+        if known.canceled:
+            obj["spec"]["canceled"] = True  # 6.7: one way, whatever the file says
     try:
         run = decode.run(changed(obj, change), snapshot.namespace_owners)
     except WireError as wrong:

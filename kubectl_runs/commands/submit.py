@@ -60,11 +60,16 @@ def _plan_only(session: Session, run: str | None, file: str | None, check_plan: 
     """`--dry-run`: exactly what `plan` says."""
     from kubectl_runs.asked import Change, asked_run
     from kubectl_runs.commands.plan import decide, exit_of, show
+    from kubectl_runs.commit.submit import check_same
     from kubectl_runs.wire.decision import decision_json
+    from kubectl_runs.wire.kinds import RUN
 
     if dry_run is None:
         raise errors.UsageError("a snapshot file cannot be changed: --from needs --dry-run")
     asked = asked_run(session, name=run, file=file, change=Change(), verb="submit")
+    if asked.exists:
+        # Section 8: a re-submit with another spec is refused.
+        check_same(session.find(RUN, asked.run.key), asked.object, asked.snapshot.namespace_owners)
     decision = decide(session, asked)
     digest = decision_json(decision)["digest"]
     if check_plan and digest != check_plan:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -40,7 +41,7 @@ def submit(manifest: Object, means: Means, *, check_plan: str = "") -> Steps[Sub
     reading = yield from read(runs=(key,))
     known = reading.object(RUN, key)
     if known is not None:
-        _check_same(known, manifest, reading)
+        check_same(known, manifest, reading.snapshot.namespace_owners)
         reading = yield from _settle_own(known, reading, means)
         run = decode.run(known, reading.snapshot.namespace_owners)
         lived = life(reading.snapshot, run)
@@ -81,9 +82,8 @@ def _settle_own(known: Object, reading: Reading, means: Means) -> Steps[Reading]
     return reading
 
 
-def _check_same(known: Object, manifest: Object, reading: Reading) -> None:
+def check_same(known: Object, manifest: Object, owners: Mapping[str, str]) -> None:
     """A run is submitted once: with another spec it is another run, and needs another name."""
-    owners = reading.snapshot.namespace_owners
     there, wanted = decode.run(known, owners), decode.run(manifest, owners)
     specs = [_plain(obj["spec"]) for obj in (known, manifest)]
     templates = [digest(spec.get("template") or {}) for spec in specs]
@@ -125,7 +125,7 @@ def dry_run(manifest: Object, means: Means) -> Steps[Submitted]:
     reading = yield from read(runs=(key,))
     known = reading.object(RUN, key)
     if known is not None:
-        _check_same(known, manifest, reading)
+        check_same(known, manifest, reading.snapshot.namespace_owners)
     run = decode.run(known or manifest, reading.snapshot.namespace_owners)
     lived = life(reading.snapshot, run)
     if not lived.may_start:
