@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from random import Random
 
@@ -22,20 +24,19 @@ from tests.properties.strategies import HOUR, SEEDS, cases
 
 NOW = 0
 ROOT = Path(__file__).parents[2]
-WORLDS_HASHED = 30
+WORLDS_EACH = 4  # of a seed: a whole plan has forecasts and remedies too
+SEEDS_HASHED = 50
 
 
-def lived_in(seed: int) -> list[tuple[Snapshot, Run]]:
-    """Worlds in which the first runs of a case hold leases, each with the run that asks next."""
-    found = []
-    for case in cases(seed):
+def lived_in(seed: int) -> Iterator[tuple[Snapshot, Run]]:
+    """A few worlds in which the first runs of a case hold leases, each with the run that asks next."""
+    for case in islice(cases(seed), WORLDS_EACH):
         snapshot = case.snapshot
         for run in case.runs[:2]:
             answer = fit(World.of(snapshot, NOW), run)
             if isinstance(answer, Fit):
                 snapshot = committed(snapshot, run, answer, NOW)
-        found.append((snapshot, case.runs[2]))
-    return found
+        yield snapshot, case.runs[2]
 
 
 def shuffled(snapshot: Snapshot, random: Random) -> Snapshot:
@@ -85,4 +86,4 @@ def test_hash_seed_changes_no_byte() -> None:
 
 def hashed() -> str:
     """One digest over the answers of many worlds."""
-    return digest([answer_of(snapshot, run) for seed in range(WORLDS_HASHED) for snapshot, run in lived_in(seed)])
+    return digest([answer_of(snapshot, run) for seed in range(SEEDS_HASHED) for snapshot, run in lived_in(seed)])
