@@ -23,6 +23,7 @@ from kubectl_runs.store.protocol import Object, Patch
 from kubectl_runs.wire import encode
 from kubectl_runs.wire.kinds import RUN
 from planner.fold import open_leases
+from planner.elastic import desired_for
 from planner.model import Closure, Decision, Entry, EntryKind, Lease, Run, Verdict
 
 PLANS_MAX = 50
@@ -86,8 +87,8 @@ def shrink(key: str, to: int, means: Means, *, wait: bool = True) -> Steps[Chang
     decision = shrink_plan(reading, run, to)
     if decision.verdict is Verdict.REFUSE:
         return Changed(life=life(reading.snapshot, run), reading=reading, decision=decision)
-    if run.malleable is not None and run.malleable.gpus_desired > to:
-        yield from must(_patch(found, {"malleable": {"desiredTotalGPUs": to}}))
+    if run.malleable is not None and run.malleable.gpus_desired > (desired := desired_for(run.malleable, to)):
+        yield from must(_patch(found, {"malleable": {"desiredTotalGPUs": desired}}))
 
     def leaving(now: Reading, fresh: Run) -> Draft | None:
         return shrink_draft(now, fresh, shrink_plan(now, fresh, to))

@@ -54,7 +54,8 @@ def headline(answer: Json, now: int, at: int | None = None) -> str:
         case "reserve":
             line = f"{run} would not start {when} ({answer['reason']}). {promise(answer, now)}"
         case "refuse":
-            line = f"{run} cannot start: {answer['reason']}." if answer["reason"] else f"{run} cannot start."
+            verb = "shrink that far" if answer["reason"] == "BelowMinimum" else "start"
+            line = f"{run} cannot {verb}: {answer['reason']}." if answer["reason"] else f"{run} cannot {verb}."
         case "cut":
             freed = sum(cut["gpus"] for cut in answer["cuts"])
             line = f"{run} would give up {plural(freed, 'GPU')}, leaving a width of {answer['width']}."
