@@ -21,8 +21,8 @@ from tests.chaos.proxy import Call, Fault, FaultProxy
 from tests.controlplane.fixtures import Island, make_island
 from tests.controlplane.plane import ControlPlane
 
-GPUS = 4
-GPUS_SHRUNK = 2
+GPUS = 2
+GPUS_SHRUNK = 1
 ALL_CALLS = os.environ.get("KILL_AT") == "all"
 
 
