@@ -7,7 +7,7 @@ pods, whose names carry its nonce. What goes into a pod is decided in `wire.pods
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kubectl_runs.commit.steps import Steps, all_of, attempt, must
 from kubectl_runs.errors import RunsError
@@ -30,6 +30,11 @@ from kubectl_runs.wire import times
 from kubectl_runs.wire.kinds import POD, RUN, SERVICE
 from kubectl_runs.wire.pods import FINALIZER, GPU_RESOURCE, Rank, pod_object, service_object
 from planner.model import Decision, PodRef
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass
+else:
+    from planner.values import dataclass
 
 PODS_MAX_AGE = 10 * 60  # 6.3: an entry names only pods created in the last 10 minutes
 PREPARE_MAX = 60  # 6.3: if Prepare took more than a minute, read and plan again
@@ -66,21 +71,24 @@ def ranks(decision: Decision, attempt_number: int, pods_before: int = 0) -> tupl
     )
 
 
-def create_run(manifest: Object) -> Steps[Object]:
-    """The Run, with the finalizer that keeps it until its leases are closed (6.7). Its UID is the idempotency key."""
+def create_run(manifest: Object) -> Steps[tuple[Object, bool]]:
+    """The Run, with the finalizer that keeps it until its leases are closed (6.7), and whether this command made it.
+
+    Its UID is the idempotency key.
+    """
     metadata = {**manifest["metadata"], "finalizers": [FINALIZER]}
     body = {**manifest, "metadata": metadata}
     lost: StoreError | None = None
     for _ in range(PATIENCE):
         outcome = yield from attempt(Create(kind=RUN, object=body))
         if isinstance(outcome, Reply):
-            return outcome.object
+            return outcome.object, True
         if not isinstance(outcome, Unknown | AlreadyExists):
             raise outcome
         lost = outcome
         found = yield from attempt(Get(kind=RUN, name=metadata["name"], namespace=metadata["namespace"]))
         if isinstance(found, Reply):
-            return found.object
+            return found.object, False
         if not isinstance(found, NotFound):
             raise found
     assert lost is not None
@@ -118,7 +126,7 @@ def prepare(
     yield from delete_pods(before.namespace, unwanted)
     bodies = [pod_object(run, rank, before.nonce, gpu_resource) for rank in missing]
     needs_service = with_service and bool(wanted) and wanted[0].pods > 1 and not before.pods
-    created = yield from _create_pods(bodies, service_object(run) if needs_service else None)
+    created, service = yield from _create_pods(bodies, service_object(run) if needs_service else None)
     failed = [outcome for outcome in created if isinstance(outcome, StoreError)]
     made = [
         _prepared(rank, outcome)
@@ -129,6 +137,9 @@ def prepare(
     if failed:
         # 6.3: quota, pod security and webhooks say no here; a command that loses deletes its own.
         yield from delete_pods(before.namespace, (*kept, *made))
+        if service is not None:
+            name, uid = service["metadata"]["name"], service["metadata"]["uid"]
+            yield from attempt(Delete(kind=SERVICE, name=name, namespace=before.namespace, uid=uid))
         raise _refusal(run, failed)
     ready_at = max([now, *(outcome.server_time for outcome in created if isinstance(outcome, Reply))])
     pods = tuple(sorted((*kept, *made), key=lambda each: each.rank.rank))
@@ -141,8 +152,13 @@ def _prepared(rank: Rank, reply: Reply) -> PreparedPod:
     return PreparedPod(rank=rank, pod=pod, created_at=times.instant(metadata["creationTimestamp"]))
 
 
-def _create_pods(bodies: Sequence[Object], service: Object | None) -> Steps[list[Reply | StoreError]]:
-    """All pods at once; one whose reply was lost is looked up by its name, which nobody else uses."""
+def _create_pods(
+    bodies: Sequence[Object], service: Object | None
+) -> Steps[tuple[list[Reply | StoreError], Object | None]]:
+    """All pods at once; one whose reply was lost is looked up by its name, which nobody else uses.
+
+    Also the service, if it was made here and not by an earlier command.
+    """
     creates = [Create(kind=POD, object=body) for body in bodies]
     first = [Create(kind=SERVICE, object=service)] if service else []
     answers = yield from all_of([*first, *creates])
@@ -161,7 +177,8 @@ def _create_pods(bodies: Sequence[Object], service: Object | None) -> Steps[list
     if service is not None and isinstance(answers[0], StoreError):
         refused = yield from _check_service(service, answers[0])
         outcomes += [refused] if refused else []
-    return outcomes
+    made = answers[0].object if service is not None and isinstance(answers[0], Reply) else None
+    return outcomes, made
 
 
 def _get_pod(body: Object) -> Get:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from kubectl_runs.commit import events
 from kubectl_runs.commit.append import Appended, Overtaken, append
 from kubectl_runs.commit.base import base_writes
+from kubectl_runs.commit.claims import check_claims
 from kubectl_runs.commit.draft import Draft
 from kubectl_runs.commit.life import Life, life
 from kubectl_runs.commit.prepare import PREPARE_MAX, Prepared, add_finalizer, create_run, delete_pods, prepare, ranks
@@ -19,6 +20,7 @@ from kubectl_runs.commit.promise import forecast_status, write_promise
 from kubectl_runs.commit.roll_forward import Rolled, roll_forward
 from kubectl_runs.commit.status import status_writes
 from kubectl_runs.commit.steps import Means, Steps, Wait, all_of
+from kubectl_runs.commit.withdraw import withdraw_run
 from kubectl_runs.errors import OutcomeUnknown, RunsError
 from kubectl_runs.read import Reading, read
 from kubectl_runs.store.protocol import Object, StoreError
@@ -68,6 +70,7 @@ class _Attempt:
     run: Object
     reading: Reading
     prepared: Prepared
+    made_run: bool = False  # the Run was made by this command, and no entry names it
     stales: int = 0
 
 
@@ -87,9 +90,9 @@ def begin(
     except OutcomeUnknown:
         raise  # the pods may be named by an entry: nobody deletes them now
     except (RunsError, StoreError):
-        yield from delete_pods(namespace, state.prepared.pods)
+        yield from _take_back(state)
         raise
-    yield from delete_pods(namespace, state.prepared.pods)
+    yield from _take_back(state)
     raise RunsError(f"run {_key(manifest)} was overtaken {PLANS_MAX} times, nothing is held; try again")
 
 
@@ -107,21 +110,28 @@ def _once(state: _Attempt, means: Means, plan: Planner, check_plan: str, grows: 
     decision = plan(state.reading, run)
     digest = plan_digest(decision)
     if check_plan and digest != check_plan:
-        raise RunsError(
-            f"run {run.key}: the plan is now {digest}, not {check_plan}: the world moved", hint="kubectl runs plan"
-        )
+        raise moved(run.key, digest, check_plan)
     if decision.verdict is Verdict.START:
         return (yield from _start(state, run, lived, decision, digest, means, grows))
     yield from delete_pods(run.namespace, state.prepared.pods)
     state.prepared = replace(state.prepared, pods=())
     if decision.verdict is Verdict.RESERVE and not grows:
         return (yield from _reserve(state, run, lived, decision, digest, means))
+    yield from _take_back(state)
     return Begun(decision=decision, run=state.run, life=lived, reading=state.reading)
+
+
+def _take_back(state: _Attempt) -> Steps[None]:
+    """6.3: a command that loses deletes its own pods; one that is refused leaves no Run either."""
+    yield from delete_pods(state.prepared.namespace, state.prepared.pods)
+    if state.made_run:
+        yield from withdraw_run(state.run, state.prepared.nonce)
 
 
 def _start(
     state: _Attempt, run: Run, lived: Life, decision: Decision, digest: str, means: Means, grows: bool
 ) -> Steps[Begun | None]:
+    yield from check_claims(state.run)
     yield from _ensure_run(state)
     held = {lease.pod.name for lease in lived.held if lease.pod is not None}
     wanted = ranks(decision, lived.attempt, pods_before=len(held) if grows else 0)
@@ -176,7 +186,7 @@ def _reserve(
 def _ensure_run(state: _Attempt) -> Steps[None]:
     """6.3: the Run exists, with our finalizer, before anything is prepared for it."""
     if not state.run["metadata"].get("uid"):
-        state.run = yield from create_run(state.run)
+        state.run, state.made_run = yield from create_run(state.run)
     state.run = yield from add_finalizer(state.run)
 
 
@@ -185,6 +195,8 @@ def _append(state: _Attempt, draft: Draft, means: Means) -> Steps[Appended | Non
     outcome = yield from append(draft, state.reading, means)
     if isinstance(outcome, Appended):
         state.reading = outcome.reading
+        # The entry names the Run and its pods: from here on nobody takes them back.
+        state.made_run, state.prepared = False, replace(state.prepared, pods=())
         return outcome
     key = _key(state.run)
     if isinstance(outcome, Overtaken):
@@ -306,6 +318,12 @@ def plan_digest(decision: Decision) -> str:
     from kubectl_runs.wire.decision import decision_json
 
     return str(decision_json(decision)["digest"])
+
+
+def moved(key: str, digest: str, check_plan: str) -> RunsError:
+    """`--check-plan`: what was looked at is not what would be done now."""
+    words = f"run {key}: the plan is now {digest}, not {check_plan}: the world moved"
+    return RunsError(words)
 
 
 def planned(reading: Reading, run: Run) -> Decision:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
+from kubectl_runs.commit.claims import check_claims
 from kubectl_runs.commit.life import Life, Stage, life
 from kubectl_runs.commit.over import over
 from kubectl_runs.commit.prepare import ranks
@@ -19,6 +20,11 @@ from kubectl_runs.wire.kinds import POD, RUN
 from kubectl_runs.wire.pods import pod_object
 from planner.digest import digest
 from planner.model import Decision, Funding, Run, Verdict
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass
+else:
+    from planner.values import dataclass
 
 POLL_SECONDS_FIRST, POLL_SECONDS_MAX = 0.2, 5.0
 NO_UID = "00000000-0000-0000-0000-000000000000"
@@ -140,6 +146,7 @@ def dry_run(manifest: Object, means: Means) -> Steps[Submitted]:
 
 def try_pods(run: Object, decision: Decision, attempt: int, means: Means) -> Steps[None]:
     """A server dry run of the pods, so that no quota or policy refuses them later."""
+    yield from check_claims(run)
     metadata = {**run["metadata"], "uid": run["metadata"].get("uid") or NO_UID}
     bodies = [pod_object({**run, "metadata": metadata}, rank, means.nonce()) for rank in ranks(decision, attempt)]
     yield from _try([Create(kind=POD, object=body, dry_run=True) for body in bodies], metadata["name"])

@@ -37,6 +37,9 @@ POD = Kind("Pod", "pods", "v1", namespaced=True)
 NAMESPACE = Kind("Namespace", "namespaces", "v1", namespaced=False)
 SERVICE = Kind("Service", "services", "v1", namespaced=True)
 EVENT = Kind("Event", "events", "v1", namespaced=True, has_status=False)
+# Looked at before a run's pods are made (P1); no snapshot holds these.
+VOLUME_CLAIM = Kind("PersistentVolumeClaim", "persistentvolumeclaims", "v1", namespaced=True)
+STORAGE_CLASS = Kind("StorageClass", "storageclasses", "storage.k8s.io/v1", namespaced=False, has_status=False)
 
 CUSTOM_RESOURCE_DEFINITION = Kind(
     "CustomResourceDefinition", "customresourcedefinitions", "apiextensions.k8s.io/v1", namespaced=False

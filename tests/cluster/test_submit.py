@@ -78,6 +78,26 @@ def test_submit_refused_by_quota_leaves_nothing_held(island: Island, tmp_path: P
     assert "exceeded quota" in refused.stderr
     wait_for("pods to go", lambda: not island.pods())
     assert island.leases() == []
+    assert [island.admin.list(kind, island.namespace) for kind in ("runs", "services")] == [[], []]
+
+
+def test_submit_with_a_claim_that_waits_for_its_first_consumer_is_refused(island: Island, tmp_path: Path) -> None:
+    """P1: nobody would ever bind it, since pods of a run skip the scheduler."""
+    island.add_nodes(1)
+    island.add_budget(concurrency=8)
+    late = {"provisioner": "example.com/late", "volumeBindingMode": "WaitForFirstConsumer"}
+    island.admin.create("storage.k8s.io/v1/storageclasses", {"metadata": {"name": island.namespace}, **late})
+    spec = {"storageClassName": island.namespace, "accessModes": ["ReadWriteOnce"]}
+    wants = {"metadata": {"name": "data"}, "spec": {**spec, "resources": {"requests": {"storage": "1Gi"}}}}
+    island.admin.create("persistentvolumeclaims", wants, island.namespace)
+    run = island.run("reader", 8)
+    run["spec"]["template"]["spec"]["volumes"] = [{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}]
+
+    refused = island.cli("submit", "-f", write(tmp_path, run))
+
+    assert refused.exit_code == 1
+    assert "volume claim data waits for its first consumer" in refused.stderr
+    assert island.admin.list("runs", island.namespace) == []
 
 
 def test_run_to_its_end_closes_leases_with_the_finish_time(island: Island, tmp_path: Path) -> None:

@@ -15,12 +15,13 @@ from kubectl_runs.store.protocol import (
     Delete,
     Forbidden,
     Get,
+    List,
     Reply,
     Request,
     StoreError,
     Unknown,
 )
-from kubectl_runs.wire.kinds import LEDGER, LEDGER_ENTRY, POD, SERVICE
+from kubectl_runs.wire.kinds import LEDGER, LEDGER_ENTRY, POD, RUN, SERVICE, STORAGE_CLASS, VOLUME_CLAIM
 from tests.commit.simulation import manifest
 from tests.commit.test_roll_forward import Died
 from tests.commit.worlds import (
@@ -84,6 +85,52 @@ def test_pods_that_are_refused_leave_nothing_behind() -> None:
     assert pods(store) == []
     assert entries(store) == []
     assert leases(store) == []
+    assert [list(store.perform(List(kind=kind)).items) for kind in (RUN, SERVICE)] == [[], []]
+
+
+def test_refusal_leaves_a_run_that_another_submit_works_on() -> None:
+    store = sandbox()
+
+    def refuse(request: Request) -> StoreError | None:
+        if makes_pod(request) and not entries(store):
+            drive(submit(manifest("a", 3), means()), store)  # the other one comes first, and takes the quota
+            return Forbidden("exceeded quota")
+        return None
+
+    with pytest.raises(RunsError, match="exceeded quota"):
+        Interceptor(store, refuse).run(submit(manifest("a", 3), means()))
+
+    assert "deletionTimestamp" not in run_object(store)["metadata"]
+    assert [lease["spec"]["runRef"]["uid"] for lease in leases(store)] == [run_object(store)["metadata"]["uid"]] * 3
+
+
+@pytest.mark.parametrize(
+    "volume",
+    [
+        {"persistentVolumeClaim": {"claimName": "data"}},
+        {"ephemeral": {"volumeClaimTemplate": {"spec": {}}}},
+    ],
+    ids=["claim", "ephemeral"],
+)
+def test_claim_that_waits_for_its_first_consumer_is_refused(volume: dict[str, object]) -> None:
+    """P1: nothing is made for the run, since its pods could never mount it."""
+    store = sandbox()
+    run = manifest("a", 1)
+    run["spec"]["template"]["spec"]["volumes"] = [{"name": "data", **volume}]
+    default = {"storageclass.kubernetes.io/is-default-class": "true"}
+    late = {"metadata": {"name": "late", "annotations": default}, "volumeBindingMode": "WaitForFirstConsumer"}
+
+    def answer(request: Request) -> Reply | None:
+        if isinstance(request, Get) and request.kind == VOLUME_CLAIM:
+            return Reply(server_time=0, object={"spec": {"storageClassName": "late"}})
+        if isinstance(request, List) and request.kind == STORAGE_CLASS:
+            return Reply(server_time=0, items=[late])
+        return None
+
+    with pytest.raises(RunsError, match="data waits for its first consumer"):
+        Interceptor(store, answer).run(submit(run, means()))
+
+    assert list(store.perform(List(kind=RUN)).items) == []
 
 
 def test_lost_reply_of_a_pod_is_looked_up_by_its_name() -> None:
