@@ -22,8 +22,8 @@ from kubectl_runs.read import Reading, read
 from kubectl_runs.store.protocol import Object, Patch
 from kubectl_runs.wire import encode
 from kubectl_runs.wire.kinds import RUN
-from planner.fold import open_leases
 from planner.elastic import desired_for
+from planner.fold import open_leases
 from planner.model import Closure, Decision, Entry, EntryKind, Lease, Run, Verdict
 
 PLANS_MAX = 50
