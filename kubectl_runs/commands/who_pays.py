@@ -81,9 +81,9 @@ def bill(
     past = Past(session)
     subject, namespace, fields, wanted = _subject(session, owners, past, run, owner, used_by)
     span = window(session.now, since, until)
-    meter = past.fold(
+    meter = past.uses(
         lambda: Meter(span, By(by) if by else None),
-        lambda meter, _, lease: meter.add(owners.learn(lease)) if wanted(lease) else None,
+        lambda meter, lease: meter.add(owners.learn(lease)) if wanted(lease) else None,
         namespace=namespace,
         fields=fields,
     )

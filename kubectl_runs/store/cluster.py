@@ -11,6 +11,7 @@ import itertools
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from typing import Any
 from urllib.parse import quote
 
 from kubectl_runs import __version__
@@ -40,6 +41,8 @@ from kubectl_runs.store.watching import watch_events
 from kubectl_runs.wire.kinds import POD, Kind
 
 PAGE = 500
+ROWS = 5000  # of a table, which are short
+TABLE = f"{JSON};as=Table;v=v1;g=meta.k8s.io"
 READ_SECONDS = 60.0
 THREADS = 16
 LISTS_MAX = 3  # a list whose pages expire is begun again this often
@@ -58,7 +61,7 @@ class ClusterStore:
         self._credentials = Credentials(access)
         self._lock = threading.Lock()
         self._connections: Connections | None = None
-        self._headers = (("Accept", JSON), ("User-Agent", f"kubectl-runs/{__version__}"), *access.impersonation())
+        self._headers = (("User-Agent", f"kubectl-runs/{__version__}"), *access.impersonation())
 
     @property
     def name(self) -> str:
@@ -155,6 +158,31 @@ class ClusterStore:
                     raise
         raise AssertionError("unreachable")
 
+    def rows(self, request: List, columns: Sequence[str]) -> Iterator[list[list[Any]]]:
+        """The cells of some columns of `kubectl get`, page by page: a tenth of the objects' bytes and of their cost.
+
+        `Invalid` if the server's definition of the kind has no such column: then the objects have to be read.
+        """
+        token = ""
+        while True:
+            options = query(
+                limit=str(ROWS),
+                labelSelector=request.labels,
+                fieldSelector=request.fields,
+                includeObject="None",
+                **{"continue": token},
+            )
+            target = f"{collection(request.kind, request.namespace)}?{options}"
+            table = status.parse(self._call("GET", target, accept=TABLE).body)
+            places = {column["name"]: index for index, column in enumerate(table.get("columnDefinitions") or ())}
+            if not places.keys() >= set(columns):
+                raise Invalid(f"{request.kind.plural} have no columns {', '.join(columns)}")
+            order = [places[column] for column in columns]
+            yield [[row["cells"][index] for index in order] for row in table.get("rows") or ()]
+            token = (table.get("metadata") or {}).get("continue") or ""
+            if not token:
+                return
+
     def pages(self, request: List) -> Iterator[Reply]:
         """One version of the world page by page, for who folds as they arrive; `Gone` when the server forgot it.
 
@@ -195,14 +223,22 @@ class ClusterStore:
         return Reply(server_time=answer.server_time, object=review, allowed=allowed)
 
     def _call(
-        self, method: str, target: str, body: bytes = b"", content_type: str = JSON, *, writes: bool | None = None
+        self,
+        method: str,
+        target: str,
+        body: bytes = b"",
+        content_type: str = JSON,
+        *,
+        writes: bool | None = None,
+        accept: str = JSON,
     ) -> Answer:
         """One request until it has an answer that stands; raises the typed error of a refusal."""
         writes = method != "GET" if writes is None else writes
         refreshed = False
         for attempt in itertools.count(1):
             proof = self._credentials.proof()
-            headers = [*self._headers, *self._credentials.headers(proof), ("Accept-Encoding", "gzip")]
+            headers = [("Accept", accept), *self._headers, *self._credentials.headers(proof)]
+            headers += [("Accept-Encoding", "gzip")]
             headers += [("Content-Type", content_type)] if body else []
             answer = self._exchange(method, target, headers, body, writes=writes)
             if answer.status < 300:
@@ -231,7 +267,7 @@ class ClusterStore:
         raise AssertionError("unreachable")
 
     def _stream(self, target: str, silence_seconds: float) -> Iterator[bytes]:
-        headers = (*self._headers, *self._credentials.headers(self._credentials.proof()))
+        headers = (("Accept", JSON), *self._headers, *self._credentials.headers(self._credentials.proof()))
         try:
             answer, lines = self._connect().stream("GET", target, headers, silence_seconds)
         except (NotSent, NoAnswer) as error:

@@ -113,6 +113,7 @@ RESOURCES = (
             Column(name="Start", path=".spec.interval.start", wide=True),
             Column(name="End", path=".status.endTime"),
             Column(name="Reason", path=".status.closureReason"),
+            Column(name="Owner", path=".spec.owner", wide=True),
         ),
         selectable=(".status.closed", ".spec.paidByBudget", ".spec.runRef.name", ".spec.node"),
     ),
