@@ -7,9 +7,14 @@ GPU-seconds. Keys of runs are `namespace/name`; a payer is written `budget/envel
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass
+else:
+    from planner.values import dataclass
 
 DAY = 24 * 3600
 NO_DIGEST = "sha256:" + "0" * 64

@@ -7,9 +7,15 @@ digest all the same. So nobody can stop the ledger with one bad write, and every
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from planner.model import NO_DIGEST, Entry, LedgerBase
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass
+else:
+    from planner.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

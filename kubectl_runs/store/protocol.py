@@ -9,10 +9,15 @@ simulator. Objects are plain JSON (dicts) as the API server speaks it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import field
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kubectl_runs.wire.kinds import Kind
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass
+else:
+    from planner.values import dataclass
 
 Object = dict[str, Any]
 
