@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
-from typing import TYPE_CHECKING
 
 from kubectl_runs.commit.chain import Tip, link
 from kubectl_runs.commit.steps import Outcome, Steps, all_of, attempt, good
@@ -19,11 +18,7 @@ from kubectl_runs.wire import decode, encode
 from kubectl_runs.wire.kinds import BUDGET, LEASE, LEDGER, LEDGER_ENTRY, NAMESPACE, NODE, POD, RESERVATION, RUN, Kind
 from planner.fold import closed_keys, opened_leases
 from planner.model import Entry, LedgerBase, Snapshot
-
-if TYPE_CHECKING:
-    from dataclasses import dataclass
-else:
-    from planner.values import dataclass
+from planner.values import dataclass
 
 BASE_NAME = "base"
 OPEN = "status.closed!=true"  # also finds leases without a status

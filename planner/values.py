@@ -1,9 +1,9 @@
 """Frozen values, made cheaply: a stand-in for `dataclasses.dataclass(frozen=True, slots=True, kw_only=True)`.
 
 The standard decorator compiles six methods for each class, which costs a command more time than all it decides: half
-of what `submit` needs to start. Here the shared methods are plain functions, and `__init__` is compiled when the first
-value of a class is made. `replace`, `fields` and equality work as for any dataclass; type checkers see the standard
-decorator.
+of what `submit` needs to start. Here the shared methods are plain functions, and `__init__` is compiled, by the
+standard decorator, when the first value of a class is made. `replace`, `fields` and equality work as for any
+dataclass; type checkers see the standard decorator.
 """
 
 from __future__ import annotations
@@ -11,15 +11,19 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 _SKIPPED = ("__dict__", "__weakref__")
 
 
-def dataclass(*, frozen: bool, slots: bool, kw_only: bool) -> Callable[[type], type]:
-    """Decorates a class of frozen, slotted, keyword-only fields; there is no other kind."""
-    assert (frozen, slots, kw_only) == (True, True, True), "values are frozen, slotted and keyword-only"
-    return _value
+if TYPE_CHECKING:
+    from dataclasses import dataclass as dataclass
+else:
+
+    def dataclass(*, frozen: bool, slots: bool, kw_only: bool) -> Callable[[type], type]:
+        """Decorates a class of frozen, slotted, keyword-only fields; there is no other kind."""
+        assert (frozen, slots, kw_only) == (True, True, True), "values are frozen, slotted and keyword-only"
+        return _value
 
 
 def _value(plain: type) -> type:
@@ -63,7 +67,7 @@ def _own_fields(plain: type) -> dict[str, Any]:
         if str(annotation).startswith(("ClassVar", "typing.ClassVar")):
             continue
         given = plain.__dict__.get(name, dataclasses.MISSING)
-        part: Any = given if isinstance(given, dataclasses.Field) else dataclasses.field(default=given)
+        part: Any = given if isinstance(given, dataclasses.Field) else field(default=given)
         part.name, part.type, part.kw_only = name, annotation, True
         part._field_type = dataclasses._FIELD  # type: ignore[attr-defined]
         fields[name] = part
@@ -71,36 +75,29 @@ def _own_fields(plain: type) -> dict[str, Any]:
 
 
 def _first_init(fields: dict[str, Any]) -> Callable[..., None]:
-    """An `__init__` that compiles the real one, puts it in its place and hands over."""
+    """An `__init__` that makes the real one, puts it in its place and hands over."""
 
     def first(self: Any, /, **values: Any) -> None:
         kind = next(base for base in type(self).__mro__ if base.__dict__.get("__init__") is first)
-        made = _compiled(kind, fields)
+        made = _real_init(kind, fields)
         type.__setattr__(kind, "__init__", made)
         made(self, **values)
 
     return first
 
 
-def _compiled(kind: type, fields: dict[str, Any]) -> Callable[..., None]:
-    known: dict[str, Any] = {"_none": dataclasses.MISSING}
-    parameters, lines = [], []
-    for name, part in fields.items():
-        known[f"_set_{name}"] = getattr(kind, name).__set__
-        if part.default_factory is not dataclasses.MISSING:
-            known[f"_make_{name}"] = part.default_factory
-            parameters.append(f"{name}=_none")
-            lines.append(f" _set_{name}(self, _make_{name}() if {name} is _none else {name})")
-            continue
-        if part.default is not dataclasses.MISSING:
-            known[f"_default_{name}"] = part.default
-        parameters.append(name if part.default is dataclasses.MISSING else f"{name}=_default_{name}")
-        lines.append(f" _set_{name}(self, {name})")
-    head = f"def __init__(self, *, {', '.join(parameters)}):" if parameters else "def __init__(self):"
-    exec("\n".join([head, *(lines or [" pass"])]), known)
-    made: Callable[..., None] = known["__init__"]
-    made.__qualname__ = f"{kind.__qualname__}.__init__"
-    return made
+def _real_init(kind: type, fields: dict[str, Any]) -> Callable[..., None]:
+    """The `__init__` that the standard decorator makes for these fields."""
+    body: dict[str, Any] = {"__annotations__": {name: part.type for name, part in fields.items()}}
+    body |= {name: part for name, part in fields.items() if _has_default(part)}
+    plain = type(kind.__name__, (), {**body, "__module__": kind.__module__, "__qualname__": kind.__qualname__})
+    made = dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False, match_args=False)(plain)
+    init: Callable[..., None] = made.__dict__["__init__"]
+    return init
+
+
+def _has_default(part: Any) -> bool:
+    return part.default is not dataclasses.MISSING or part.default_factory is not dataclasses.MISSING
 
 
 def _getter(names: tuple[str, ...]) -> Callable[[Any], Any]:

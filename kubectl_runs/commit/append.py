@@ -5,8 +5,6 @@ Decides whether a draft is in the ledger, has to be planned again, or nobody kno
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kubectl_runs.commit.draft import Draft, entry_object
 from kubectl_runs.commit.steps import Means, Steps, Wait, attempt
 from kubectl_runs.commit.touches import Surroundings, may_rebase
@@ -29,11 +27,7 @@ from kubectl_runs.wire import encode
 from kubectl_runs.wire.kinds import LEDGER_ENTRY
 from planner.fold import open_leases, opened_leases
 from planner.model import Entry
-
-if TYPE_CHECKING:
-    from dataclasses import dataclass
-else:
-    from planner.values import dataclass
+from planner.values import dataclass
 
 READ_BACKS_MAX = 6
 REBASES_MAX = 200

@@ -8,14 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from planner.model import NO_DIGEST, Entry, LedgerBase
-
-if TYPE_CHECKING:
-    from dataclasses import dataclass
-else:
-    from planner.values import dataclass
+from planner.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

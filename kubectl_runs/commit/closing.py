@@ -7,7 +7,6 @@ not known counts as held.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from kubectl_runs.commit.draft import Draft
 from kubectl_runs.commit.life import Life
@@ -17,11 +16,7 @@ from kubectl_runs.wire.kinds import LEASE
 from planner.digest import digest
 from planner.fold import lease_number
 from planner.model import Closed, Closure, EntryKind, Lease, Pod, Role, RunRef
-
-if TYPE_CHECKING:
-    from dataclasses import dataclass
-else:
-    from planner.values import dataclass
+from planner.values import dataclass
 
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from kubectl_runs.errors import RunsError
 from kubectl_runs.wire import encode
@@ -17,11 +16,7 @@ from kubectl_runs.wire.kinds import API_VERSION
 from kubectl_runs.wire.times import rfc3339
 from planner.digest import canonical
 from planner.model import Closed, DrawRecord, Ended, EntryKind, Freeze, Lease, Opened, Reservation, Run, RunRef
-
-if TYPE_CHECKING:
-    from dataclasses import dataclass
-else:
-    from planner.values import dataclass
+from planner.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

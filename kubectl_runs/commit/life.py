@@ -9,15 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from planner.fold import opened_leases
 from planner.model import Closure, Entry, EntryKind, Lease, Opening, Role, Run, Snapshot
-
-if TYPE_CHECKING:
-    from dataclasses import dataclass
-else:
-    from planner.values import dataclass
+from planner.values import dataclass
 
 PREEMPTED = (Closure.RANDOM_PREEMPT, Closure.END_FILLER, Closure.RECLAIMED_BY_SPARE)
 

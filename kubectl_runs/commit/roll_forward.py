@@ -7,7 +7,6 @@ deterministic from the entry, so it does not matter who does it, how often, or w
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from kubectl_runs.commit.steps import Outcome, Steps, all_of
 from kubectl_runs.read import Reading
@@ -31,11 +30,7 @@ from kubectl_runs.wire import encode
 from kubectl_runs.wire.kinds import LEASE, POD
 from planner.fold import closed_keys, open_leases
 from planner.model import Closed, Closure, Ended, Entry, Lease, Opened
-
-if TYPE_CHECKING:
-    from dataclasses import dataclass
-else:
-    from planner.values import dataclass
+from planner.values import dataclass
 
 # A pod of a failed node, or of a run that is over, is given its own grace; a cut one gets time to save (section 4).
 NO_TIME_TO_SAVE = (Closure.CANCELED, Closure.FAIL, Closure.COMPLETED)

@@ -8,15 +8,10 @@ what the planner would have said.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from kubectl_runs.commit.draft import Draft
 from planner.model import Budget, Closed, Ended, Entry, EntryKind, FundingClass, Lease, Opened, Payer, Reservation
-
-if TYPE_CHECKING:
-    from dataclasses import dataclass
-else:
-    from planner.values import dataclass
+from planner.values import dataclass
 
 # 6.4: a resolver's decision or a promise made from another state is another decision.
 NEVER_REBASED = frozenset({EntryKind.FREEZE, EntryKind.CUT, EntryKind.SWAP, EntryKind.RESERVE})
