@@ -7,11 +7,10 @@ GPU-seconds. Keys of runs are `namespace/name`; a payer is written `budget/envel
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from planner.values import dataclass
+from planner.values import dataclass, field
 
 DAY = 24 * 3600
 NO_DIGEST = "sha256:" + "0" * 64

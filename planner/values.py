@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from dataclasses import field
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
+
+__all__ = ["dataclass", "field"]
 
 _SKIPPED = ("__dict__", "__weakref__")
 
@@ -91,7 +94,7 @@ def _real_init(kind: type, fields: dict[str, Any]) -> Callable[..., None]:
     body: dict[str, Any] = {"__annotations__": {name: part.type for name, part in fields.items()}}
     body |= {name: part for name, part in fields.items() if _has_default(part)}
     plain = type(kind.__name__, (), {**body, "__module__": kind.__module__, "__qualname__": kind.__qualname__})
-    made = dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False, match_args=False)(plain)
+    made: type = dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False, match_args=False)(plain)
     init: Callable[..., None] = made.__dict__["__init__"]
     return init
 
@@ -114,7 +117,8 @@ def _eq(self: Any, other: Any) -> Any:
 
 
 def _hash(self: Any) -> int:
-    return hash(self._hashed(self))
+    found: int = self._hashed(self).__hash__()
+    return found
 
 
 def _repr(self: Any) -> str:
