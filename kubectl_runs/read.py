@@ -23,6 +23,7 @@ from planner.values import dataclass
 BASE_NAME = "base"
 OPEN = "status.closed!=true"  # also finds leases without a status
 BATCH_FIRST = 6
+BATCH_CAUGHT_UP = 3
 BATCH_MAX = 64
 
 
@@ -94,7 +95,7 @@ def read_ledger() -> Steps[tuple[LedgerBase, tuple[Entry, ...]]]:
 
 def catch_up(reading: Reading) -> Steps[tuple[Reading, tuple[Entry, ...]]]:
     """The same reading with the entries that were appended since; what they opened and closed is folded in (6.4)."""
-    found = yield from _read_numbers(reading.tip.seq + 1)
+    found = yield from _read_numbers(reading.tip.seq + 1, size=BATCH_CAUGHT_UP)
     return extend(reading, found)
 
 
@@ -141,10 +142,11 @@ def _check_base(base: LedgerBase, outcome: Outcome) -> None:
         )
 
 
-def _read_numbers(first: int, answers: Mapping[int, Outcome] | None = None) -> Steps[list[Object]]:
+def _read_numbers(
+    first: int, answers: Mapping[int, Outcome] | None = None, *, size: int = BATCH_FIRST
+) -> Steps[list[Object]]:
     """Entries from `first` up to the number before the first missing one, in parallel batches."""
     outcomes = dict(answers or {})
-    size = BATCH_FIRST
     found: list[Object] = []
     asked_again: set[int] = set()
     number = first

@@ -71,6 +71,9 @@ def append(draft: Draft, reading: Reading, means: Means) -> Steps[Appended | Ove
             return Appended(entry=entry, reading=extended)
         before = reading
         reading, between = yield from catch_up(reading)
+        if between and between[0].nonce == nonce:
+            # A copy of it had landed although no reply said so: the number was taken by myself.
+            return Appended(entry=between[0], reading=reading)
         if not may_rebase(draft, between, _surroundings(before, between)):
             return Overtaken(reading=reading)
     return Overtaken(reading=reading)
@@ -83,7 +86,7 @@ def _surroundings(reading: Reading, between: tuple[Entry, ...]) -> Surroundings:
 
 
 def create_once(body: Object, nonce: str) -> Steps[Object | StoreError | None]:
-    """One number: my entry as the server keeps it, None if it is another's, or admission's refusal.
+    """One number: my entry as the server keeps it, None if the number is taken, or admission's refusal.
 
     A lost reply is resolved by reading the number back and comparing the nonce. Where the number is still free the
     same body is sent again: whichever copy lands is mine, and no late copy can land beside it.
@@ -95,10 +98,12 @@ def create_once(body: Object, nonce: str) -> Steps[Object | StoreError | None]:
         outcome = yield from attempt(Create(kind=LEDGER_ENTRY, object=body))
         if isinstance(outcome, Reply):
             return outcome.object
+        if isinstance(outcome, AlreadyExists):
+            return None  # whose it is, the reader of the number learns from its nonce
         refused = isinstance(outcome, Invalid | Forbidden)
         if refused and not unknown:
             return outcome
-        if not refused and not isinstance(outcome, AlreadyExists | Unknown | Unavailable):
+        if not refused and not isinstance(outcome, Unknown | Unavailable):
             raise outcome
         unknown = unknown or isinstance(outcome, Unknown)
         found = yield from attempt(Get(kind=LEDGER_ENTRY, name=body["metadata"]["name"]))

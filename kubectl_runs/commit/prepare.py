@@ -7,7 +7,6 @@ pods, whose names carry its nonce. What goes into a pod is decided in `wire.pods
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from kubectl_runs.commit.steps import Steps, all_of, attempt, must
 from kubectl_runs.errors import RunsError
@@ -30,11 +29,7 @@ from kubectl_runs.wire import times
 from kubectl_runs.wire.kinds import POD, RUN, SERVICE
 from kubectl_runs.wire.pods import FINALIZER, GPU_RESOURCE, Rank, pod_object, service_object
 from planner.model import Decision, PodRef
-
-if TYPE_CHECKING:
-    from dataclasses import dataclass
-else:
-    from planner.values import dataclass
+from planner.values import dataclass
 
 PODS_MAX_AGE = 10 * 60  # 6.3: an entry names only pods created in the last 10 minutes
 PREPARE_MAX = 60  # 6.3: if Prepare took more than a minute, read and plan again

@@ -45,6 +45,7 @@ from planner.model import (
 
 PLANS_MAX = 100
 STALES_MAX = 3
+BACKOFF_FIRST, BACKOFF_MAX = 0.03, 1.0  # seconds
 FRESH_SECONDS = 20  # a reading that was caught up with entries is read anew after this long
 
 
@@ -85,8 +86,8 @@ def begin(
             begun = yield from _once(state, means, plan, check_plan, grows)
             if begun is not None:
                 return begun
-            # Those who lost the same number spread out, or they would all lose the next one too.
-            yield Wait(means.jitter() * min(0.02 * (turn + 1), 0.2))
+            # Those who lost the same number spread out, wider each time, or they would all lose the next one too.
+            yield Wait(means.jitter() * min(BACKOFF_FIRST * 2**turn, BACKOFF_MAX))
     except OutcomeUnknown:
         raise  # the pods may be named by an entry: nobody deletes them now
     except (RunsError, StoreError):

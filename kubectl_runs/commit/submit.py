@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kubectl_runs.commit.claims import check_claims
 from kubectl_runs.commit.life import Life, Stage, life
 from kubectl_runs.commit.over import over
 from kubectl_runs.commit.prepare import ranks
-from kubectl_runs.commit.start import Begun, begin, planned
+from kubectl_runs.commit.start import Begun, begin, moved, plan_digest, planned
 from kubectl_runs.commit.steps import Means, Steps, Wait, all_of
 from kubectl_runs.errors import RunsError
 from kubectl_runs.read import Reading, read
@@ -20,11 +20,7 @@ from kubectl_runs.wire.kinds import POD, RUN
 from kubectl_runs.wire.pods import pod_object
 from planner.digest import digest
 from planner.model import Decision, Funding, Run, Verdict
-
-if TYPE_CHECKING:
-    from dataclasses import dataclass
-else:
-    from planner.values import dataclass
+from planner.values import dataclass
 
 POLL_SECONDS_FIRST, POLL_SECONDS_MAX = 0.2, 5.0
 NO_UID = "00000000-0000-0000-0000-000000000000"
@@ -94,12 +90,21 @@ def check_same(known: Object, manifest: Object, owners: Mapping[str, str]) -> No
     specs = [_plain(obj["spec"]) for obj in (known, manifest)]
     templates = [digest(spec.get("template") or {}) for spec in specs]
     if _frozen(there) != _frozen(wanted) or templates[0] != templates[1]:
-        fields = sorted({*specs[0], *specs[1]} - {"canceled", "funding"})
-        differ = [f"spec.{name}" for name in fields if specs[0].get(name) != specs[1].get(name)]
         raise RunsError(
-            f"run {there.key} exists with another spec ({', '.join(differ)})",
-            hint="give it another name, or cancel and delete the old one first",
+            f"run {there.key} exists with another spec ({', '.join(_differ(*specs))}); another spec needs another name",
+            hint=f"kubectl runs get {there.name} -n {there.namespace} -o yaml",
         )
+
+
+def _differ(there: Object, wanted: Object) -> list[str]:
+    """The fields that were changed; what the server filled in by default is no change."""
+    from kubectl_runs.wire.schema.run import RunSpec
+
+    known, asked = (RunSpec.model_validate(spec).model_dump() for spec in (there, wanted))
+    names = {name: field.alias or name for name, field in RunSpec.model_fields.items()}
+    return [
+        f"spec.{names[name]}" for name in known if name not in ("canceled", "funding") and known[name] != asked[name]
+    ]
 
 
 def _frozen(run: Run) -> Run:
@@ -125,7 +130,7 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, bool | int) else str(value)
 
 
-def dry_run(manifest: Object, means: Means) -> Steps[Submitted]:
+def dry_run(manifest: Object, means: Means, *, check_plan: str = "") -> Steps[Submitted]:
     """What submit would do; the server is asked whether it would take the Run and its pods (6.9 asks the same)."""
     key = f"{manifest['metadata']['namespace']}/{manifest['metadata']['name']}"
     reading = yield from read(runs=(key,))
@@ -137,6 +142,8 @@ def dry_run(manifest: Object, means: Means) -> Steps[Submitted]:
     if not lived.may_start:
         return Submitted(run=known or manifest, life=lived, reading=reading)
     decision = planned(reading, run)
+    if check_plan and plan_digest(decision) != check_plan:
+        raise moved(key, plan_digest(decision), check_plan)
     if known is None:
         yield from _try([Create(kind=RUN, object=manifest, dry_run=True)], key)
     if decision.verdict is Verdict.START:

@@ -15,7 +15,7 @@ from kubectl_runs.commit.steps import Steps, attempt
 from kubectl_runs.read import Reading
 from kubectl_runs.store.protocol import AlreadyExists, Create, Get, Object, Reply, StoreError, Unknown
 from kubectl_runs.wire.kinds import LEDGER_ENTRY
-from tests.commit.simulation import Scene, changed_minds, crowd, scenario
+from tests.commit.simulation import Scene, crowd, scenario
 
 Patch = Callable[[object, str, Any], None]
 Mutant = Callable[[Patch], None]
@@ -112,19 +112,6 @@ def free_before_gone(patch: Patch) -> None:
     patch(closing, "_gone", gone)
 
 
-def unbound_is_gone(patch: Patch) -> None:
-    """6.6: a pod that is not bound counts as gone, although somebody may bind it yet."""
-    whole = closing._gone
-
-    def gone(lease: Any, reading: Reading, pods: Any, ends: Any) -> Any:
-        pod = pods.get((lease.namespace, lease.pod.name, lease.pod.uid)) if lease.pod else None
-        if pod is not None and not pod.node:
-            return closing.Gone(lease=lease, reason=ends.get(lease.key) or "Fail")
-        return whole(lease, reading, pods, ends)
-
-    patch(closing, "_gone", gone)
-
-
 def starts_again(patch: Patch) -> None:
     """6.7, race 5: a run starts whether or not it has had this attempt."""
 
@@ -154,6 +141,5 @@ ALL: dict[Mutant, Scene] = {
     base_before_leases: scenario,
     settled_twice: scenario,
     free_before_gone: scenario,
-    unbound_is_gone: changed_minds,
     starts_again: scenario,
 }
