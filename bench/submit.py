@@ -32,8 +32,11 @@ Object = dict[str, Any]
 
 
 def rows() -> Iterator[Row]:
-    with arena() as plane:
-        pairs = [_one(plane) for _ in range(REPEATS)]
+    pairs = []
+    for _ in range(REPEATS):
+        # A control plane for each: the raw client's leases have no pods of theirs, and the next submit would settle them.
+        with arena() as plane:
+            pairs.append(_one(plane))
     submit = statistics.median(pair[0] for pair in pairs)
     raw = statistics.median(pair[1] for pair in pairs)
     ratio = statistics.median(pair[0] / pair[1] for pair in pairs)
