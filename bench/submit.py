@@ -34,7 +34,7 @@ Object = dict[str, Any]
 def rows() -> Iterator[Row]:
     pairs = []
     for _ in range(REPEATS):
-        # A control plane for each: the raw client's leases have no pods of theirs, and the next submit would settle them.
+        # A control plane for each: the raw leases have no pods of their own, and the next submit would settle them.
         with arena() as plane:
             pairs.append(_one(plane))
     submit = statistics.median(pair[0] for pair in pairs)
