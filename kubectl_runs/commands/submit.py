@@ -106,20 +106,21 @@ def _submit(
 
     metadata = manifest["metadata"]
     ours = means(session)
-    steps = dry_run(manifest, ours) if server_only else submit(manifest, ours, check_plan=check)
-    submitted = drive(steps, session.store)
+    if server_only:
+        tried = drive(dry_run(manifest, ours, check_plan=check), session.store)
+        session.remark(tried.reading)
+        return _show(session, tried, tried_only=True)
+    submitted = drive(submit(manifest, ours, check_plan=check), session.store)
     session.remark(submitted.reading)
     code = _show(session, submitted)
-    if server_only:
-        return code
     if wait is not None and code == errors.DONE:
         code = _wait(session, f"{metadata['namespace']}/{metadata['name']}", wait, timeout)
     drive(afterwards(submitted, ours), session.store)
     return code
 
 
-def _show(session: Session, submitted: Submitted) -> int:
-    from kubectl_runs.commands.plan import exit_of
+def _show(session: Session, submitted: Submitted, *, tried_only: bool = False) -> int:
+    from kubectl_runs.commands.plan import exit_of, show
     from kubectl_runs.render.submit import done, sentence
     from kubectl_runs.wire.decision import decision_json
     from kubectl_runs.wire.kinds import RUN
@@ -127,7 +128,10 @@ def _show(session: Session, submitted: Submitted) -> int:
     if submitted.begun is not None and submitted.begun.rolled is not None:
         for problem in submitted.begun.rolled.unfinished:
             session.note(f"unfinished: {problem}; any later command finishes it")
-    if session.format == "name":
+    if tried_only and submitted.decision is not None:
+        # Nothing was started: it says "would", as `plan` does.
+        show(session, submitted.decision, f"submit {submitted.run['metadata']['name']}")
+    elif session.format == "name":
         session.objects(RUN, [submitted.run])
     elif submitted.decision is not None:
         answer = decision_json(submitted.decision)
@@ -145,11 +149,12 @@ def _wait(session: Session, key: str, wait: str, timeout: str | None) -> int:
     from kubectl_runs.commit.steps import drive
     from kubectl_runs.commit.submit import follow
     from kubectl_runs.means import means
+    from kubectl_runs.render.submit import STANDS
     from kubectl_runs.session import seconds
 
     limit = seconds(timeout, "--timeout") if timeout else None
     lived = drive(follow(key, means(session), until_end=wait == "end", seconds_max=limit), session.store)
     if lived is None:
         raise errors.TimedOut(f"run {key} has not {'ended' if wait == 'end' else 'started'} after {timeout}")
-    session.note(f"run {key}: {lived.stage.value.lower()}" + (f" ({lived.reason})" if lived.reason else ""))
+    session.note(f"run {key} {STANDS[lived.stage.value]}" + (f" ({lived.reason})" if lived.stage == "Failed" else ""))
     return errors.FAILED if lived.stage in ("Failed", "Canceled") else errors.DONE

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-WORDS = {
+STANDS = {
     "New": "is not planned yet",
-    "Holds": "is already running",
+    "Holds": "is running",
     "Completed": "has completed",
     "Failed": "has failed",
     "Canceled": "was cancelled",
@@ -44,10 +44,10 @@ def done(answer: Json, *, entry: int | None, now: int) -> str:
 def sentence(run: Json, life: Life) -> str:
     """What a re-submit says (section 8)."""
     metadata = run["metadata"]
-    words = WORDS[life.stage.value]
+    words = STANDS[life.stage.value]
     if life.stage.value == "Holds":
         nodes = len({lease.node for lease in life.held})
-        words += f" with {plural(life.width, 'GPU')} on {plural(nodes, 'node')}"
+        words = f"is already running with {plural(life.width, 'GPU')} on {plural(nodes, 'node')}"
     if life.stage.value == "Failed" and life.reason:
         words += f" ({clean(life.reason)})"
     attempt = f", attempt {life.attempt}" if life.attempt > 1 else ""
