@@ -22,7 +22,7 @@ from kubectl_runs.commit.status import status_writes
 from kubectl_runs.commit.steps import Means, Steps, Wait, all_of
 from kubectl_runs.commit.withdraw import withdraw_run
 from kubectl_runs.errors import OutcomeUnknown, RunsError
-from kubectl_runs.read import Reading, read
+from kubectl_runs.read import Reading, catch_up, read
 from kubectl_runs.store.protocol import Object, StoreError
 from kubectl_runs.wire import decode, encode
 from kubectl_runs.wire.kinds import BUDGET, RUN
@@ -45,7 +45,7 @@ from planner.model import (
 
 PLANS_MAX = 100
 STALES_MAX = 3
-BACKOFF_FIRST, BACKOFF_MAX = 0.03, 1.0  # seconds
+BACKOFF_FIRST, BACKOFF_MAX = 0.02, 0.3  # seconds
 FRESH_SECONDS = 20  # a reading that was caught up with entries is read anew after this long
 
 
@@ -86,8 +86,10 @@ def begin(
             begun = yield from _once(state, means, plan, check_plan, grows)
             if begun is not None:
                 return begun
-            # Those who lost the same number spread out, wider each time, or they would all lose the next one too.
+            # Those who lost the same number spread out, wider each time, or they would all lose the next one too; what
+            # came meanwhile is read after the wait, so that the next plan is as fresh as it can be.
             yield Wait(means.jitter() * min(BACKOFF_FIRST * 2**turn, BACKOFF_MAX))
+            yield from _catch_up(state)
     except OutcomeUnknown:
         raise  # the pods may be named by an entry: nobody deletes them now
     except (RunsError, StoreError):
@@ -199,19 +201,32 @@ def _append(state: _Attempt, draft: Draft, means: Means) -> Steps[Appended | Non
         # The entry names the Run and its pods: from here on nobody takes them back.
         state.made_run, state.prepared = False, replace(state.prepared, pods=())
         return outcome
-    key = _key(state.run)
     if isinstance(outcome, Overtaken):
-        came = [entry for entry in outcome.reading.snapshot.entries if entry.seq > state.reading.tip.seq]
-        mine = any(entry.run is not None and entry.run.key == key for entry in came)
-        fresh = came and came[-1].created_at - outcome.reading.read_at < FRESH_SECONDS
-        # What others opened and closed is in their entries; what was done to this run is in the Run (6.7).
-        state.reading = outcome.reading if fresh and not mine else (yield from read(runs=(key,)))
+        yield from _take(state, outcome.reading)
         return None
     state.stales += 1
     if state.stales >= STALES_MAX:
         raise outcome.error
-    state.reading = yield from read(runs=(key,))
+    state.reading = yield from read(runs=(_key(state.run),))
     return None
+
+
+def _catch_up(state: _Attempt) -> Steps[None]:
+    """What others have appended meanwhile."""
+    reading, _ = yield from catch_up(state.reading)
+    yield from _take(state, reading)
+
+
+def _take(state: _Attempt, reading: Reading) -> Steps[None]:
+    """Go on from a reading that was caught up, or read anew where entries alone do not tell enough.
+
+    What others opened and closed is in their entries; what was done to this run is in the Run (6.7).
+    """
+    key = _key(state.run)
+    came = [entry for entry in reading.snapshot.entries if entry.seq > state.reading.tip.seq]
+    mine = any(entry.run is not None and entry.run.key == key for entry in came)
+    old = bool(came) and came[-1].created_at - reading.read_at >= FRESH_SECONDS
+    state.reading = (yield from read(runs=(key,))) if mine or old else reading
 
 
 def _finish(state: _Attempt, run: Run, decision: Decision, appended: Appended, means: Means) -> Steps[Begun]:

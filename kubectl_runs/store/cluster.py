@@ -45,6 +45,7 @@ ROWS = 5000  # of a table, which are short
 TABLE = f"{JSON};as=Table;v=v1;g=meta.k8s.io"
 READ_SECONDS = 60.0
 THREADS = 16
+CALLS_PER_CONNECTION = 3  # opening one takes as long as three calls on one that is open
 LISTS_MAX = 3  # a list whose pages expire is begun again this often
 RETRIES_MAX = 5  # of a 429
 RETRY_SECONDS_MAX = 10
@@ -97,7 +98,8 @@ class ClusterStore:
                 except Exception as error:  # a fault of ours must not end unseen in a thread
                     faults.append(error)
 
-        workers = [threading.Thread(target=work, daemon=True) for _ in range(min(self._threads, len(requests)) - 1)]
+        at_once = min(self._threads, -(-len(requests) // CALLS_PER_CONNECTION))
+        workers = [threading.Thread(target=work, daemon=True) for _ in range(at_once - 1)]
         for worker in workers:
             worker.start()
         work()
