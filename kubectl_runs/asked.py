@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import copy
 import shlex
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kubectl_runs.errors import RunsError, UsageError, WireError
 from kubectl_runs.wire import decode, manifest
 from kubectl_runs.wire.kinds import RUN
+from planner.values import dataclass, field
 
 if TYPE_CHECKING:
     from kubectl_runs.session import Session

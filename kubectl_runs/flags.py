@@ -10,13 +10,14 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from kubectl_runs.main import COLORS, FORMATS
+from planner.values import dataclass
 
 # Flags whose value may be left out, and what they then mean. As in kubectl the value is joined with `=`; only the
 # sandbox's file may also be the next word, if it looks like a file (see `_is_file`).

@@ -22,8 +22,8 @@ from planner.values import dataclass
 
 BASE_NAME = "base"
 OPEN = "status.closed!=true"  # also finds leases without a status
-BATCH_FIRST = 6
-BATCH_CAUGHT_UP = 3
+BATCH_FIRST = 4
+BATCH_CAUGHT_UP = 2
 BATCH_MAX = 64
 
 
@@ -154,7 +154,7 @@ def _read_numbers(
         if number not in outcomes:
             batch = range(number, number + size)
             outcomes.update(zip(batch, (yield tuple(map(_get_entry, batch))), strict=True))
-            size = min(BATCH_MAX, size * 4)
+            size = min(BATCH_MAX, size * 2)
         outcome = outcomes[number]
         if isinstance(outcome, Reply):
             found.append(outcome.object)

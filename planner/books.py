@@ -7,7 +7,6 @@ ask, and in which order, is `family`; how a request is split is `cover`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from planner.accounts import Account, Sums
@@ -24,6 +23,7 @@ from planner.model import (
     Reservation,
     Run,
 )
+from planner.values import dataclass, field
 
 HOUR = 3600
 

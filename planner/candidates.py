@@ -7,11 +7,11 @@ and how many, is `stages`; where is `cuts`.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from planner.draw import frozen
 from planner.model import Closure, Lease, Role, Run, Token
+from planner.values import dataclass
 
 Scope = Callable[[Lease], bool]
 

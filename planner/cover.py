@@ -6,12 +6,11 @@ Decides the split and nothing about place: the domain comes from `pack`, the ord
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from planner.books import Ask, Books, Limit, Tab, look_ahead, window_open
 from planner.family import Lineup, Purse, Source, admits
 from planner.holds import FOREVER
 from planner.model import Domain, FundingClass, Payer, PayerShare, Reason, Role, Run, Step
+from planner.values import dataclass
 
 # F1 (d): an envelope that said one of these was full: a Blocked run waits for it.
 FULL = (Reason.CONCURRENCY_CAP, Reason.GPU_HOUR_CAP, Reason.AGGREGATE_CAP, Reason.LENDING_CAP, Reason.QUEUED)

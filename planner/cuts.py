@@ -8,7 +8,7 @@ Decides cuts and draws; ends nothing itself. The stages are `stages`, who could 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from planner.admit import Fit, Refusal, pay
 from planner.candidates import Candidate, Holdings
@@ -21,6 +21,7 @@ from planner.piece import Layout, Piece, layout
 from planner.promise import promised
 from planner.shape import PlacedGroup, Placement
 from planner.trial import LOTTERY, Trial, attempt, drawn_in
+from planner.values import dataclass
 from planner.world import World
 
 

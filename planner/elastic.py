@@ -6,7 +6,6 @@ Decides about one run, by its own will. Groups that others take from it are the 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from planner.admit import Fit, fit_growth
 from planner.ending import ending_leases
@@ -27,6 +26,7 @@ from planner.model import (
     Verdict,
 )
 from planner.trace import message_of
+from planner.values import dataclass
 from planner.world import World
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 
 from planner.model import AggregateCap, Budget, Domain, Envelope, FundingClass, Lending, Payer, Run
+from planner.values import dataclass
 
 
 class Relation(StrEnum):

@@ -7,11 +7,11 @@ the order is an example. How a seed becomes an order is `draw`.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 
 from planner import draw
 from planner.candidates import Candidate
 from planner.model import Budget, Entry, EntryKind, Freeze, Lottery, Reservation, Token
+from planner.values import dataclass
 
 Subject = Reservation | Budget
 

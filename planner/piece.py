@@ -6,12 +6,13 @@ Decides which groups a run has and which of them are placed already; where the r
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from planner.model import Domain, Run
 from planner.pack import place, place_group
 from planner.shape import PlacedGroup, Placement, Shape, shape_of
 from planner.topology import Island, Room
+from planner.values import dataclass
 from planner.world import World
 
 

@@ -7,7 +7,7 @@ start the run sooner is never printed. Each kind tries a bounded number of chang
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from planner import forecast
 from planner.admit import Fit, Refusal, fit
@@ -17,6 +17,7 @@ from planner.instants import go_duration, rfc3339, starts
 from planner.model import Confidence, Decision, FundingClass, Reason, Remedy, Run, Verdict
 from planner.outlook import Outlook
 from planner.shape import group_gpus
+from planner.values import dataclass
 from planner.world import World
 
 OTHERS_MAX = 16  # runs that are tried for shrinking, and owners that are tried as sponsors

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from planner.cover import Request, Segment, Till
 from planner.model import Domain, Role, Run, Seat
 from planner.shape import PlacedGroup, Placement, group_gpus
+from planner.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,10 +5,10 @@ Values only; the placing is `pack`, the nodes are `topology`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import groupby
 
 from planner.model import Domain, Reason, Role, Run, Step
+from planner.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,6 @@ Decides for one run at a time; what was ended already is not decided again. Begg
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
 from planner.candidates import Candidate
@@ -15,6 +14,7 @@ from planner.elastic import HeldGroup, held_groups
 from planner.ending import ending_leases
 from planner.model import Closure, Lease, Node, Role, Run, Snapshot, Step
 from planner.stages import Taking
+from planner.values import dataclass
 from planner.words import count
 from planner.world import World
 

@@ -7,13 +7,13 @@ domain that no other one beats.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from planner.candidates import Candidate, Staged
 from planner.ground import Ground
 from planner.lottery import Drawn
 from planner.model import Domain
 from planner.stages import Taking
+from planner.values import dataclass
 
 LOTTERY = 4
 

@@ -122,7 +122,8 @@ def _hash(self: Any) -> int:
 
 
 def _repr(self: Any) -> str:
-    parts = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__dataclass_fields__)
+    shown = [name for name, part in self.__dataclass_fields__.items() if part.repr]
+    parts = ", ".join(f"{name}={getattr(self, name)!r}" for name in shown)
     return f"{type(self).__qualname__}({parts})"
 
 

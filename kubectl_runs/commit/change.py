@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from kubectl_runs.commit import events
 from kubectl_runs.commit.append import Appended, append
@@ -25,6 +24,7 @@ from kubectl_runs.wire.kinds import RUN
 from planner.elastic import desired_for
 from planner.fold import open_leases
 from planner.model import Closure, Decision, Entry, EntryKind, Lease, Run, Verdict
+from planner.values import dataclass
 
 PLANS_MAX = 50
 POLL_SECONDS_FIRST, POLL_SECONDS_MAX = 0.1, 2.0

@@ -7,7 +7,7 @@ to yield is the planner's; here it is only carried out. Needs the verb `resolve`
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kubectl_runs.commit import events
 from kubectl_runs.commit.append import Appended, Stale, append
@@ -41,6 +41,7 @@ from planner.model import (
     RunRef,
     Verdict,
 )
+from planner.values import dataclass
 
 TURNS_MAX = 60
 POLL_SECONDS_FIRST, POLL_SECONDS_MAX = 0.1, 2.0

@@ -7,7 +7,6 @@ something settles what it sees. Each step is one entry of one run; what the entr
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from kubectl_runs.commit import events
 from kubectl_runs.commit.append import Appended, Overtaken, append
@@ -29,6 +28,7 @@ from kubectl_runs.wire.pods import FINALIZER
 from planner.fold import open_leases
 from planner.model import Closure, Entry, EntryKind, ReservationState, Run, RunRef
 from planner.swap import RescuePlan
+from planner.values import dataclass
 
 APPENDS_MAX = 50
 

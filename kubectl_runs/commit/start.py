@@ -45,7 +45,7 @@ from planner.model import (
 
 PLANS_MAX = 100
 STALES_MAX = 3
-BACKOFF_FIRST, BACKOFF_MAX = 0.02, 0.3  # seconds
+BACKOFF_FIRST, BACKOFF_MAX = 0.1, 0.4  # seconds
 FRESH_SECONDS = 20  # a reading that was caught up with entries is read anew after this long
 
 

@@ -4,11 +4,11 @@ and ended, sums that add up, and at the end that nothing was changed. Pure: the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from kubectl_runs.text import clean, plural, span, table
 from kubectl_runs.wire.times import instant, rfc3339
+from planner.values import dataclass
 
 Json = dict[str, Any]
 

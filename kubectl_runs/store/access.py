@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from urllib.parse import quote
 
 from kubectl_runs.store.protocol import StoreError
+from planner.values import dataclass, field
 
 
 class ConfigError(StoreError):

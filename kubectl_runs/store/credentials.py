@@ -13,7 +13,6 @@ import ssl
 import sys
 import threading
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -21,6 +20,7 @@ from kubectl_runs.store.access import NO_PEM, Access, ConfigError, ExecPlugin, P
 from kubectl_runs.store.http import Endpoint
 from kubectl_runs.store.protocol import Object
 from kubectl_runs.store.proxy import Proxy
+from planner.values import dataclass, field
 
 TOKEN_FILE_SECONDS = 60
 EXEC_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")

@@ -13,10 +13,10 @@ import ssl
 import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 
 from kubectl_runs.store.proxy import Proxy, secure
 from kubectl_runs.store.response import Broken, Response, unix_time
+from planner.values import dataclass, field
 
 CONNECT_SECONDS = 10.0
 # Firewalls between forget quiet connections without a word, some after a minute.

@@ -9,10 +9,10 @@ from __future__ import annotations
 import base64
 import socket
 import ssl
-from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit
 
 from kubectl_runs.store.response import Response
+from planner.values import dataclass, field
 
 SCHEMES = {"http": 80, "https": 443, "socks5": 1080, "socks5h": 1080}
 

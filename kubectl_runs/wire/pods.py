@@ -9,13 +9,13 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from kubectl_runs.errors import WireError
 from kubectl_runs.wire import encode, times
 from kubectl_runs.wire.kinds import API_VERSION, GROUP
 from planner.model import Role
+from planner.values import dataclass
 
 Json = dict[str, Any]
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 from kubectl_runs.errors import ManifestError
+from planner.values import dataclass, field
 
 DEPTH_MAX = 100
 WORDS = {

@@ -7,12 +7,12 @@ read counts as not stated, but for GPUs of a pod, which count as far as they can
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from kubectl_runs.wire import times
 from planner.model import Domain, LabelRequirement, Node, Pod, PodNeeds, Taint, Toleration
+from planner.values import dataclass
 
 Json = Mapping[str, Any]
 
