@@ -7,7 +7,7 @@ is forecast here: a no is a `Refusal` with the reason, and what to do about it i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from planner.cover import Till
 from planner.family import Lineup
@@ -16,9 +16,11 @@ from planner.pack import place, place_group
 from planner.seats import seats_of
 from planner.shape import PlacedGroup, Placement, Shape, Unplaced, shape_of
 from planner.topology import Island, Room
+from planner.values import dataclass
 from planner.world import World
 
 PLACEMENTS_MAX = 16  # placements that are tried for want of a payer
+NOWHERE = Domain("", "", "")
 WIDTHS_EACH = 16  # up to so many widths are tried one by one, more by bisection
 
 
@@ -68,12 +70,23 @@ def fit_growth(world: World, run: Run, gpus: int) -> Fit | Refusal:
 
 
 def could_pay(world: World, run: Run) -> Fit | Refusal:
-    """F1 (a), (d): whether anybody could pay for the run where the empty fleet would hold it, at its least width."""
+    """F1 (a): a budget that could pay, then a topology that could hold the run, at its least width.
+
+    Who could pay is asked where the empty fleet would hold it, and of a run that it does not hold all the same.
+    """
     shape = shape_of(run, widths(run)[-1])
     placement = place(world.empty_room(run), shape)
-    if isinstance(placement, Unplaced):
-        return _never(world, run, placement)
-    return pay(world, run, placement)
+    if isinstance(placement, Placement):
+        return pay(world, run, placement)
+    paid = pay(world, run, _nowhere(shape))
+    return paid if isinstance(paid, Refusal) else _never(world, run, placement)
+
+
+def _nowhere(shape: Shape) -> Placement:
+    """All groups in no domain: every envelope with a selector is another location there, and may still pay (C1)."""
+    size, spares = shape.group_pods or shape.pods, ((NOWHERE, ""),) * shape.spares
+    groups = (PlacedGroup(index=i, domain=NOWHERE, pods=("",) * size, spares=spares) for i in range(shape.groups))
+    return Placement(groups=tuple(groups))
 
 
 def pay(world: World, run: Run, placement: Placement) -> Fit | Refusal:

@@ -7,12 +7,12 @@ so the first instant at which the planner itself says yes is exact. What else ma
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from planner.admit import Fit, Refusal, could_pay, fit
 from planner.model import Lease, Reason, Run
 from planner.outlook import Outlook
 from planner.promise import promised
+from planner.values import dataclass
 from planner.world import World
 
 
@@ -27,14 +27,16 @@ class Opening:
 def never(world: World, run: Run) -> Refusal | None:
     """F1 (a): why the run could never start, or None if it could.
 
-    Every window to come is tried with nothing held: hours burnt stay burnt. Of several refusals the first that is not
-    merely a closed window is told, since waiting for the window would not help.
+    Every window to come is tried with nothing held: hours burnt stay burnt. A missing place is told where somebody
+    could pay; of several other refusals the first that is not merely a closed window, since waiting would not help.
     """
     refusals = []
     for instant in world.window_starts(run.flavor):
         answer = could_pay(world.unused(instant), run)
         if isinstance(answer, Fit):
             return None
+        if not answer.funding:
+            return answer
         refusals.append(answer)
     return next((no for no in refusals if no.reason is not Reason.WINDOW_CLOSED), refusals[0])
 

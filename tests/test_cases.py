@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +30,16 @@ DEFAULT_OWNER = "org:ai:rai"
 def load_cases() -> list[Any]:
     cases = []
     for path in sorted(CASES.glob("*.yaml")):
-        for case in yaml.safe_load_all(path.read_text()):
-            cases.append(pytest.param(case, id=f"{path.stem}:{case['case']}"))
+        cases += [pytest.param(case, id=f"{path.stem}:{case['case']}") for case in cases_of(path)]
     return cases
+
+
+def cases_of(path: Path) -> Iterator[dict[str, Any]]:
+    """The cases of one file; `world: same` is the world of the case before."""
+    world: Any = {}
+    for case in yaml.safe_load_all(path.read_text()):
+        world = world if case.get("world") == "same" else case.get("world", {})
+        yield {**case, "world": world}
 
 
 def node(name: str, where: str, gpus: int, extra: dict[str, Any]) -> dict[str, Any]:
