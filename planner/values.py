@@ -1,8 +1,7 @@
 """Frozen values, made cheaply: a stand-in for `dataclasses.dataclass(frozen=True, slots=True, kw_only=True)`.
 
 The standard decorator compiles six methods for each class, which costs a command more time than all it decides: half
-of what `submit` needs to start. Here the shared methods are plain functions, and `__init__` is compiled, by the
-standard decorator, when the first value of a class is made. `replace`, `fields` and equality work as for any
+of what `submit` needs to start. Here all methods are plain functions. `replace`, `fields` and equality work as for any
 dataclass; type checkers see the standard decorator.
 """
 
@@ -36,6 +35,7 @@ def _value(plain: type) -> type:
     names = tuple(fields)
     body = {key: part for key, part in plain.__dict__.items() if key not in own and key not in _SKIPPED}
     compared = tuple(name for name in names if fields[name].compare)
+    setters: dict[str, Callable[[Any, Any], None]] = {}
     hashed = tuple(name for name in compared if fields[name].hash is not False)
     body |= {
         "__slots__": tuple(own),
@@ -43,7 +43,7 @@ def _value(plain: type) -> type:
         "__match_args__": (),
         "_compared": staticmethod(_getter(compared)),
         "_hashed": staticmethod(_getter(hashed)),
-        "__init__": _first_init(fields),
+        "__init__": _init_of(fields, setters),
         "__setattr__": _refuse,
         "__delattr__": _refuse,
         "__getstate__": _getstate,
@@ -54,6 +54,7 @@ def _value(plain: type) -> type:
             body[name] = shared
     made = type(plain)(plain.__name__, plain.__bases__, body)
     made.__qualname__ = plain.__qualname__
+    setters.update((name, getattr(made, name).__set__) for name in names)
     return made
 
 
@@ -77,30 +78,27 @@ def _own_fields(plain: type) -> dict[str, Any]:
     return fields
 
 
-def _first_init(fields: dict[str, Any]) -> Callable[..., None]:
-    """An `__init__` that makes the real one, puts it in its place and hands over."""
+def _init_of(fields: dict[str, Any], setters: dict[str, Callable[[Any, Any], None]]) -> Callable[..., None]:
+    """An `__init__` that compiles nothing; `setters` are filled in once the class has its slots."""
+    missing = dataclasses.MISSING
+    defaults = {name: part.default for name, part in fields.items() if part.default is not missing}
+    makers = {name: part.default_factory for name, part in fields.items() if part.default_factory is not missing}
+    required = [name for name in fields if name not in defaults and name not in makers]
+    count = len(fields)
 
-    def first(self: Any, /, **values: Any) -> None:
-        kind = next(base for base in type(self).__mro__ if base.__dict__.get("__init__") is first)
-        made = _real_init(kind, fields)
-        type.__setattr__(kind, "__init__", made)
-        made(self, **values)
+    def __init__(self: Any, /, **values: Any) -> None:  # noqa: N807 - it becomes the method
+        if len(values) != count:
+            if not all(name in values for name in required):
+                raise TypeError(f"{type(self).__name__} lacks {[name for name in required if name not in values]}")
+            made = {name: make() for name, make in makers.items() if name not in values}
+            values = {**defaults, **made, **values}
+        try:
+            for name, value in values.items():
+                setters[name](self, value)
+        except KeyError as unknown:
+            raise TypeError(f"{type(self).__name__} has no field {unknown}") from None
 
-    return first
-
-
-def _real_init(kind: type, fields: dict[str, Any]) -> Callable[..., None]:
-    """The `__init__` that the standard decorator makes for these fields."""
-    body: dict[str, Any] = {"__annotations__": {name: part.type for name, part in fields.items()}}
-    body |= {name: part for name, part in fields.items() if _has_default(part)}
-    plain = type(kind.__name__, (), {**body, "__module__": kind.__module__, "__qualname__": kind.__qualname__})
-    made: type = dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False, match_args=False)(plain)
-    init: Callable[..., None] = made.__dict__["__init__"]
-    return init
-
-
-def _has_default(part: Any) -> bool:
-    return part.default is not dataclasses.MISSING or part.default_factory is not dataclasses.MISSING
+    return __init__
 
 
 def _getter(names: tuple[str, ...]) -> Callable[[Any], Any]:
