@@ -18,6 +18,7 @@ from planner.audit_history import (
     entry_name,
     is_closure,
 )
+from planner.audit_promises import promises_kept
 from planner.audit_walk import State, before
 from planner.family import admits
 from planner.model import (
@@ -63,7 +64,7 @@ def replay(history: History) -> Result:
             found.error(subject, problem)
         for problem in _closes(history, entry, state, ended):
             found.error(subject, problem)
-        for problem in _by_today(history, entry, state):
+        for problem in (*_by_today(history, entry, state), *promises_kept(history, entry, state)):
             found.warning(subject, problem)
         for one in entry.ends:
             ended.setdefault(f"{one.namespace}/{one.lease}", one.reason)

@@ -19,7 +19,7 @@ from planner.audit_history import (
     counts_in_concurrency,
     entry_name,
 )
-from planner.model import Budget, Entry, EntryKind, Envelope, FundingClass, Lease, Payer
+from planner.model import Budget, Entry, EntryKind, Envelope, FundingClass, Lease, Payer, Reservation
 
 HOUR = 3600
 
@@ -37,6 +37,7 @@ class State:
         self._starts: dict[PayerClass, int] = defaultdict(int)  # sum of GPUs x start
         self._of_run: dict[str, dict[str, Lease]] = defaultdict(dict)
         self._taken_over: set[str] = set()
+        self.promises: dict[str, Reservation] = {}  # that stand, by the UID of their run
         self.ending: set[str] = set()  # open leases that an entry has ended: their pods have to stop
 
     def add(self, lease: Lease) -> None:
@@ -112,10 +113,19 @@ def _apply(history: History, entry: Entry, state: State) -> None:
     if entry.kind is EntryKind.SWAP:
         for lease in swapped_out(entry, state.open):
             state.take_over(lease)
+    _promise(entry, state)
     for lease in history.opens.get(entry.seq, ()):
         # A lease that is gone without a Close went with its namespace, or is reported as missing.
         if lease.key in history.leases or lease.key in history.closed or not history.finished(entry.seq):
             state.add(lease)
+
+
+def _promise(entry: Entry, state: State) -> None:
+    """F3: a promise stands from its entry until its run starts or is cancelled."""
+    if entry.reserve is not None:
+        state.promises[entry.reserve.run_uid] = entry.reserve
+    elif entry.run is not None and entry.kind in (EntryKind.START, EntryKind.END):
+        state.promises.pop(entry.run.uid, None)
 
 
 def swapped_out(entry: Entry, open_leases: Mapping[str, Lease]) -> list[Lease]:

@@ -265,3 +265,24 @@ def test_audit_swap_takes_over_without_holding_twice() -> None:
     closes = (*world.close(T0 + 60, "NodeFailure", "rai/l-1-0"), *world.close(T0 + 60, "Swap", "rai/l-1-1"))
     world.append(T0 + 61, Draft(kind=EntryKind.CLOSE, run=world.ref("rai/big"), closes=closes))
     assert errors(world) == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "warned"),
+    [
+        ({}, True),  # work without a duration may not use what is promised, however far off (F3)
+        ({"duration": "2h"}, True),
+        ({"duration": "30m"}, False),  # over before the promise is due
+        ({"opportunistic": True}, False),  # goes first
+    ],
+)
+def test_audit_start_on_promised_gpus_is_named(spec: dict[str, Any], warned: bool) -> None:
+    world = bare()
+    world.objects["Run", "nlp/prep"]["spec"].update(spec)
+    ledger_world.promise(world, T0)  # eight GPUs of n4 for rai/big, in an hour
+    role = Role.FILLER if spec.get("opportunistic") else Role.ACTIVE
+    opens = world.opens("nlp/prep", ("n4", 8, NLP, OWNED), role=role)
+    draft = Draft(kind=EntryKind.START, run=world.ref("nlp/prep"), budgets=world.records("nlp"), opens=opens)
+    world.append(T0 + 60, draft)
+    found = [one.message for one in audited(world).findings if one.severity is Severity.WARNING]
+    assert found == (["takes 8 GPUs of n4, of which 8 are promised to rai/big"] if warned else [])
