@@ -23,7 +23,7 @@ CODE = [*PLANNER, *PLUGIN, *TESTS, *sorted((ROOT / "bench").rglob("*.py"))]
 FILE_LINES_MAX = 350
 TEST_FILE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 60
-LONGER_FILES = {"planner/model.py": 660}  # every word of the design, and nothing else
+LONGER_FILES: dict[str, int] = {}
 LONGER_FUNCTIONS: dict[str, int] = {}
 
 # Section 5 of the design: every rule stands in a comment or docstring of the code that obeys it, and in a test.
