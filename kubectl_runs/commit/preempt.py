@@ -16,9 +16,10 @@ from kubectl_runs.commit.chain import Tip, link
 from kubectl_runs.commit.draft import Draft, run_ref
 from kubectl_runs.commit.life import Life, life
 from kubectl_runs.commit.promise import write_promise
+from kubectl_runs.commit.record import budget_records, plan_digest, promise_of
 from kubectl_runs.commit.roll_forward import roll_forward
 from kubectl_runs.commit.settle import settle_run
-from kubectl_runs.commit.start import Begun, begin, budget_records, plan_digest, promise_of
+from kubectl_runs.commit.start import Begun, begin
 from kubectl_runs.commit.steps import Means, Steps, Wait, must
 from kubectl_runs.commit.submit import try_pods
 from kubectl_runs.errors import NotFoundError, RunsError

@@ -6,7 +6,7 @@ first, keeping its pods; a command that loses deletes its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from kubectl_runs.commit import events
@@ -17,6 +17,7 @@ from kubectl_runs.commit.draft import Draft
 from kubectl_runs.commit.life import Life, life
 from kubectl_runs.commit.prepare import PREPARE_MAX, Prepared, add_finalizer, create_run, delete_pods, prepare, ranks
 from kubectl_runs.commit.promise import forecast_status, write_promise
+from kubectl_runs.commit.record import draft_of, opens_of, plan_digest, promise_of, run_ref_of
 from kubectl_runs.commit.roll_forward import Rolled, roll_forward
 from kubectl_runs.commit.status import status_writes
 from kubectl_runs.commit.steps import Means, Steps, Wait, all_of
@@ -25,23 +26,8 @@ from kubectl_runs.errors import OutcomeUnknown, RunsError
 from kubectl_runs.read import Reading, catch_up, read
 from kubectl_runs.store.protocol import Object, StoreError
 from kubectl_runs.wire import decode, encode
-from kubectl_runs.wire.kinds import BUDGET, RUN
-from planner.model import (
-    Decision,
-    Entry,
-    EntryKind,
-    Opened,
-    Opening,
-    Payer,
-    PayerShare,
-    Reservation,
-    Run,
-    RunRef,
-    Seat,
-    SliceGroup,
-    SliceNode,
-    Verdict,
-)
+from kubectl_runs.wire.kinds import RUN
+from planner.model import Decision, Entry, EntryKind, Opening, Reservation, Run, Verdict
 
 PLANS_MAX = 100
 STALES_MAX = 3
@@ -111,15 +97,14 @@ def _once(state: _Attempt, means: Means, plan: Planner, check_plan: str, grows: 
         yield from delete_pods(run.namespace, state.prepared.pods)
         return Begun(decision=None, run=state.run, life=lived, reading=state.reading)
     decision = plan(state.reading, run)
-    digest = plan_digest(decision)
-    if check_plan and digest != check_plan:
+    if check_plan and (digest := plan_digest(decision)) != check_plan:
         raise moved(run.key, digest, check_plan)
     if decision.verdict is Verdict.START:
-        return (yield from _start(state, run, lived, decision, digest, means, grows))
+        return (yield from _start(state, run, lived, decision, means, grows))
     yield from delete_pods(run.namespace, state.prepared.pods)
     state.prepared = replace(state.prepared, pods=())
     if decision.verdict is Verdict.RESERVE and not grows:
-        return (yield from _reserve(state, run, lived, decision, digest, means))
+        return (yield from _reserve(state, run, lived, decision, means))
     yield from _take_back(state)
     return Begun(decision=decision, run=state.run, life=lived, reading=state.reading)
 
@@ -132,7 +117,7 @@ def _take_back(state: _Attempt) -> Steps[None]:
 
 
 def _start(
-    state: _Attempt, run: Run, lived: Life, decision: Decision, digest: str, means: Means, grows: bool
+    state: _Attempt, run: Run, lived: Life, decision: Decision, means: Means, grows: bool
 ) -> Steps[Begun | None]:
     yield from check_claims(state.run)
     yield from _ensure_run(state)
@@ -146,41 +131,24 @@ def _start(
         # 6.3: if Prepare took more than a minute, read and plan again, keeping the pods.
         state.reading = yield from read(runs=(run.key,))
         return None
-    ref = _run_ref(state.run, lived.attempt)
-    draft = Draft(
-        kind=EntryKind.GROW if grows else EntryKind.START,
-        run=ref,
-        reservation=_reservation_ref(state.reading, ref),
-        budgets=budget_records(state.reading, decision),
-        plan=digest,
-        trace=tuple(encode.trace(decision.trace)),
-        opens=opens(run, decision.seats, state.prepared, Opening.GROW if grows else Opening.START),
-    )
-    appended = yield from _append(state, draft, means)
+    kind, reason = (EntryKind.GROW, Opening.GROW) if grows else (EntryKind.START, Opening.START)
+    draft = draft_of(kind, state.run, lived.attempt, state.reading, decision)
+    opens = opens_of(run, decision.seats, state.prepared, reason)
+    appended = yield from _append(state, replace(draft, opens=opens), means)
     if appended is None:
         return None
     return (yield from _finish(state, run, decision, appended, means))
 
 
-def _reserve(
-    state: _Attempt, run: Run, lived: Life, decision: Decision, digest: str, means: Means
-) -> Steps[Begun | None]:
+def _reserve(state: _Attempt, run: Run, lived: Life, decision: Decision, means: Means) -> Steps[Begun | None]:
     standing = standing_promise(state.reading, run)
     if standing is not None and not _better(decision, standing, state.reading.now):
         # F2: re-planning never makes a promised start later; the promise stands as it is.
         return Begun(decision=decision, run=state.run, life=lived, reading=state.reading)
     yield from _ensure_run(state)
-    ref = _run_ref(state.run, lived.attempt)
-    draft = Draft(
-        kind=EntryKind.RESERVE,
-        run=ref,
-        reservation=_reservation_ref(state.reading, ref),
-        budgets=budget_records(state.reading, decision),
-        plan=digest,
-        trace=tuple(encode.trace(decision.trace)),
-        reserve=promise_of(ref, run, decision),
-    )
-    appended = yield from _append(state, draft, means)
+    draft = draft_of(EntryKind.RESERVE, state.run, lived.attempt, state.reading, decision)
+    reserve = promise_of(run_ref_of(state.run, lived.attempt), run, decision)
+    appended = yield from _append(state, replace(draft, reserve=reserve), means)
     if appended is None:
         return None
     return (yield from _finish(state, run, decision, appended, means))
@@ -253,64 +221,7 @@ def _event(run: Object, entry: Entry, decision: Decision, means: Means) -> encod
     return events.run_event(run, entry.kind.value, message, now=entry.time, nonce=means.nonce())
 
 
-# From a decision to what an entry records
-
-
-def opens(run: Run, seats: Sequence[Seat], prepared: Prepared, reason: Opening) -> tuple[Opened, ...]:
-    """One lease for each pod and payer, or each spare slot and payer, by group, pods before spares."""
-    ordered = sorted(
-        seats, key=lambda seat: (seat.group, seat.rank is None, seat.rank or 0, seat.slot or 0, seat.payer)
-    )
-    return tuple(
-        Opened(
-            lease="",
-            pod=None if seat.rank is None else prepared.ref(seat.rank),
-            node=seat.node,
-            gpus=seat.gpus,
-            role=seat.role,
-            group=seat.group,
-            owner=run.owner,
-            payer=seat.payer,
-            funding=seat.funding,
-            reason=reason,
-        )
-        for seat in ordered
-    )
-
-
-def promise_of(ref: RunRef, run: Run, decision: Decision) -> Reservation:
-    """The Reservation's spec: slice and payers of the plan; while Blocked those that were asked and were full."""
-    domains = {group.index: group.domain.name for group in decision.groups}
-    nodes: dict[int, dict[str, int]] = {index: {} for index in domains}
-    paid: dict[Payer, int] = {}
-    for seat in decision.seats:
-        nodes[seat.group][seat.node] = nodes[seat.group].get(seat.node, 0) + seat.gpus
-        paid[seat.payer] = paid.get(seat.payer, 0) + seat.gpus
-    groups = tuple(
-        SliceGroup(
-            index=index,
-            domain=domains[index],
-            nodes=tuple(SliceNode(name=name, gpus=nodes[index][name]) for name in sorted(nodes[index])),
-        )
-        for index in sorted(domains)
-    )
-    shares = tuple(PayerShare(payer=payer, gpus=gpus) for payer, gpus in paid.items()) or decision.waits_for
-    return Reservation(
-        namespace=ref.namespace,
-        name=ref.name,
-        run_name=ref.name,
-        run_uid=ref.uid,
-        gpus=sum(seat.gpus for seat in decision.seats) or decision.width or run.gpus_total,
-        groups=groups,
-        payers=shares,
-        earliest_start=decision.earliest_start,
-    )
-
-
-def budget_records(reading: Reading, decision: Decision) -> tuple[encode.Json, ...]:
-    """The budgets that were asked, as they stood: caps are judged by these (section 6)."""
-    known = reading.objects.get(BUDGET, {})
-    return tuple(encode.budget_record(known[name]) for name in decision.asked if name in known)
+# What is planned, and whether it is news
 
 
 def standing_promise(reading: Reading, run: Run) -> Reservation | None:
@@ -329,13 +240,6 @@ def _better(decision: Decision, standing: Reservation, now: int) -> bool:
     return decision.earliest_start < standing.earliest_start and standing.earliest_start > now
 
 
-def plan_digest(decision: Decision) -> str:
-    """What `--check-plan` compares: what would be done, without times and prose."""
-    from kubectl_runs.wire.decision import decision_json
-
-    return str(decision_json(decision)["digest"])
-
-
 def moved(key: str, digest: str, check_plan: str) -> RunsError:
     """`--check-plan`: what was looked at is not what would be done now."""
     words = f"run {key}: the plan is now {digest}, not {check_plan}: the world moved"
@@ -347,18 +251,6 @@ def planned(reading: Reading, run: Run) -> Decision:
     from planner.plan import plan_run
 
     return plan_run(reading.snapshot, run, reading.now)
-
-
-def _reservation_ref(reading: Reading, ref: RunRef) -> RunRef | None:
-    made = next((made for made in reading.snapshot.reservations if made.run_key == ref.key), None)
-    if made is None or made.run_uid != ref.uid or not made.open:
-        return None
-    return RunRef(namespace=made.namespace, name=made.name, uid=made.uid)
-
-
-def _run_ref(run: Object, attempt: int) -> RunRef:
-    metadata = run["metadata"]
-    return RunRef(namespace=metadata["namespace"], name=metadata["name"], uid=metadata["uid"], attempt=attempt)
 
 
 def _key(run: Object) -> str:

@@ -10,7 +10,8 @@ from kubectl_runs.commit.claims import check_claims
 from kubectl_runs.commit.life import Life, Stage, life
 from kubectl_runs.commit.over import over
 from kubectl_runs.commit.prepare import ranks
-from kubectl_runs.commit.start import Begun, begin, moved, plan_digest, planned
+from kubectl_runs.commit.record import plan_digest
+from kubectl_runs.commit.start import Begun, begin, moved, planned
 from kubectl_runs.commit.steps import Means, Steps, Wait, all_of
 from kubectl_runs.errors import RunsError
 from kubectl_runs.read import Reading, read
