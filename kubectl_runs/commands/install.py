@@ -7,7 +7,8 @@ and never reset.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,9 +16,11 @@ from kubectl_runs.errors import RunsError, TimedOut, UsageError
 from kubectl_runs.flags import with_session
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kubectl_runs.apply import Outcome
     from kubectl_runs.session import Session
-    from kubectl_runs.store.protocol import Object, Store
+    from kubectl_runs.store.protocol import Create, Object, Store
     from kubectl_runs.wire.kinds import Kind
 
 PATIENCE_SECONDS = 60
@@ -50,6 +53,11 @@ DEFAULT_TOPOLOGY = Topology(
 )
 
 
+def _label(flag: str, meaning: str = "") -> Any:
+    """The flag that says under which label nodes state something."""
+    return typer.Option(f"--{flag}-label", metavar="KEY", help=f"Label of nodes with the {meaning or flag}")
+
+
 @with_session
 def command(
     session: Session,
@@ -58,21 +66,11 @@ def command(
     grant: Annotated[
         list[str] | None, typer.Option("--grant", metavar="ROLE=WHOM", help=f"Write bindings: {GRANTS}")
     ] = None,
-    region: Annotated[
-        str | None, typer.Option("--region-label", metavar="KEY", help="Label of nodes with the region")
-    ] = None,
-    cluster: Annotated[
-        str | None, typer.Option("--cluster-label", metavar="KEY", help="Label of nodes with the cluster")
-    ] = None,
-    fabric: Annotated[
-        str | None, typer.Option("--fabric-label", metavar="KEY", help="Label of nodes with the fabric domain")
-    ] = None,
-    rack: Annotated[
-        str | None, typer.Option("--rack-label", metavar="KEY", help="Label of nodes with the rack")
-    ] = None,
-    flavor: Annotated[
-        str | None, typer.Option("--flavor-label", metavar="KEY", help="Label of nodes with the GPU flavor")
-    ] = None,
+    region: Annotated[str | None, _label("region")] = None,
+    cluster: Annotated[str | None, _label("cluster")] = None,
+    fabric: Annotated[str | None, _label("fabric", "fabric domain")] = None,
+    rack: Annotated[str | None, _label("rack")] = None,
+    flavor: Annotated[str | None, _label("flavor", "GPU flavor")] = None,
     resource: Annotated[
         str | None, typer.Option("--gpu-resource", metavar="NAME", help="Resource of nodes that counts GPUs")
     ] = None,
@@ -177,7 +175,7 @@ def _ledger(store: Store, topology: Topology, dry_run: bool) -> Outcome:
     except NotFound:
         if not dry_run:
             first = _first_base(topology, store.now())
-            _until("base to be created", store, lambda: _tried(store, Create(kind=LEDGER, object=first)))
+            _until("base to be created", store, lambda: _created(store, Create(kind=LEDGER, object=first)))
         return Outcome(kind=LEDGER, name="base", result=Result.CREATED)
     has = live["spec"].get("topology") or {}
     wants = {**has, **topology.given()}
@@ -197,11 +195,10 @@ def _first_base(topology: Topology, now: int) -> Object:
     return {"apiVersion": API_VERSION, "kind": "Ledger", "metadata": {"name": "base"}, "spec": spec}
 
 
-def _tried(store: Store, request: object) -> bool:
+def _created(store: Store, request: Create) -> bool:
     """Whether the server knows the kind by now: a definition is Established a moment before it is served."""
-    from kubectl_runs.store.protocol import AlreadyExists, Create, NotFound
+    from kubectl_runs.store.protocol import AlreadyExists, NotFound
 
-    assert isinstance(request, Create)
     try:
         store.perform(request)
     except NotFound:
@@ -213,18 +210,19 @@ def _tried(store: Store, request: object) -> bool:
 
 def _wait_until_served(store: Store, crds: list[Outcome]) -> None:
     from kubectl_runs.apply import Result
-    from kubectl_runs.store.protocol import Get
     from kubectl_runs.wire.kinds import OURS
 
     for crd in crds:
-        look = Get(kind=crd.kind, name=crd.name)
-        _until(f"{crd.name} to be established", store, lambda look=look: _established(store.perform(look).object))
+        _until(f"{crd.name} to be established", store, partial(_established, store, crd))
     new = {crd.name.partition(".")[0] for crd in crds if crd.result is Result.CREATED}
     for kind in (kind for kind in OURS if kind.plural in new):
-        _until(f"{kind.plural} to be served", store, lambda kind=kind: _listable(store, kind))
+        _until(f"{kind.plural} to be served", store, partial(_listable, store, kind))
 
 
-def _established(definition: Object) -> bool:
+def _established(store: Store, crd: Outcome) -> bool:
+    from kubectl_runs.store.protocol import Get
+
+    definition = store.perform(Get(kind=crd.kind, name=crd.name)).object
     conditions = definition.get("status", {}).get("conditions") or []  # null until the server has looked
     return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
 
@@ -262,8 +260,7 @@ def _refusal(store: Store) -> str:
     return ""
 
 
-def _until(what: str, store: Store, done: object) -> None:
-    assert callable(done)
+def _until(what: str, store: Store, done: Callable[[], bool]) -> None:
     for _ in range(int(PATIENCE_SECONDS / STEP_SECONDS)):
         if done():
             return
