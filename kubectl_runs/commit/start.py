@@ -6,8 +6,9 @@ first, keeping its pods; a command that loses deletes its own.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kubectl_runs.commit import events
 from kubectl_runs.commit.append import Appended, Overtaken, append
@@ -28,6 +29,7 @@ from kubectl_runs.store.protocol import Object, StoreError
 from kubectl_runs.wire import decode, encode
 from kubectl_runs.wire.kinds import RUN
 from planner.model import Decision, Entry, EntryKind, Opening, Reservation, Run, Verdict
+from planner.values import dataclass
 
 PLANS_MAX = 100
 STALES_MAX = 3
@@ -50,7 +52,7 @@ class Begun:
 Planner = Callable[[Reading, Run], Decision]
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclasses.dataclass(slots=True, kw_only=True)
 class _Attempt:
     """What one command carries from plan to plan: the run, its reading, and the pods it has prepared."""
 

@@ -7,11 +7,12 @@ on a cluster, in the sandbox and in the simulator, which crashes it between any 
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 from kubectl_runs.store.protocol import Reply, Request, Store, StoreError
+from planner.values import dataclass
 
 T = TypeVar("T")
 
@@ -19,7 +20,7 @@ Outcome = Reply | StoreError
 Batch = tuple[Request, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)  # not a value: its one field needs no name
 class Wait:
     """Let this much time pass before going on."""
 

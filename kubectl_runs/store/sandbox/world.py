@@ -10,11 +10,12 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 
 from kubectl_runs.store.protocol import Object
 from kubectl_runs.wire.kinds import API_VERSION, BUDGET, GROUP, LEDGER, NAMESPACE, NODE, Kind
 from kubectl_runs.wire.times import rfc3339
+from planner.values import dataclass
 
 BEGINNING = 1_767_600_000  # 2026-01-05T08:00:00Z, a Monday morning
 FLEET = re.compile(r"([^/=\s]+)/([^/=\s]+)/([^/=\s]+)=(\d{1,4})x(\d{1,2})(?::([A-Za-z0-9][A-Za-z0-9._-]*))?")
@@ -63,7 +64,7 @@ class World:
 
     begins_at: int = BEGINNING
     islands: tuple[Island, ...] = ()
-    teams: tuple[Team, ...] = field(default=TEAMS)
+    teams: tuple[Team, ...] = TEAMS
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
