@@ -17,7 +17,7 @@ from kubectl_runs.store.protocol import Forbidden, Get, List, NotFound, Object, 
 from kubectl_runs.wire import decode, encode
 from kubectl_runs.wire.kinds import BUDGET, LEASE, LEDGER, LEDGER_ENTRY, NAMESPACE, NODE, POD, RESERVATION, RUN, Kind
 from planner.fold import closed_keys, opened_leases
-from planner.model import Entry, LedgerBase, Snapshot
+from planner.model import Entry, LedgerBase, Run, Snapshot
 from planner.values import dataclass
 
 BASE_NAME = "base"
@@ -49,6 +49,9 @@ class Reading:
 
     def object(self, kind: Kind, key: str) -> Object | None:
         return self.objects.get(kind, {}).get(key)
+
+    def run(self, key: str) -> Run | None:
+        return next((run for run in self.snapshot.runs if run.key == key), None)
 
     def terminating(self, namespace: str) -> bool:
         """6.5: whether a namespace is Terminating or gone, so that nothing more can be written there."""

@@ -43,7 +43,7 @@ class Changed:
 def known_run(reading: Reading, key: str) -> tuple[Object, Run]:
     """The run's object and what it means; an error if there is none."""
     found = reading.object(RUN, key)
-    run = next((run for run in reading.snapshot.runs if run.key == key), None)
+    run = reading.run(key)
     if found is None or run is None:
         namespace, _, name = key.partition("/")
         raise NotFoundError(f"run {name} not found in namespace {namespace}", hint="kubectl runs list -A")
@@ -185,7 +185,7 @@ def free(key: str, leases: Sequence[str], means: Means) -> Steps[Reading]:
     pause = POLL_SECONDS_FIRST
     while True:
         reading = yield from read(runs=(key,))
-        found = next((run for run in reading.snapshot.runs if run.key == key), None)
+        found = reading.run(key)
         if found is None:
             return reading
         settled = yield from settle_run(reading, found, means)

@@ -244,7 +244,7 @@ def _until_free(keys: Sequence[str], means: Means) -> Steps[None]:
             return
         for key in runs:
             fresh = yield from read(runs=(key,))
-            run = next((run for run in fresh.snapshot.runs if run.key == key), None)
+            run = fresh.run(key)
             if run is not None:
                 yield from settle_run(fresh, run, means)
         means.say(f"waiting for {len(runs)} runs to give way")
@@ -292,7 +292,7 @@ def _promise(reading: Reading, key: str) -> Reservation:
 
 
 def _run(reading: Reading, promise: Reservation) -> Run:
-    found = next((run for run in reading.snapshot.runs if run.key == promise.run_key), None)
+    found = reading.run(promise.run_key)
     if found is None:
         raise NotFoundError(f"run {promise.run_key} of reservation {promise.key} is gone")
     return found

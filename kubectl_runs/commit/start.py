@@ -143,7 +143,7 @@ def _start(
 
 
 def _reserve(state: _Attempt, run: Run, lived: Life, decision: Decision, means: Means) -> Steps[Begun | None]:
-    standing = standing_promise(state.reading, run)
+    standing = _standing(state.reading, run)
     if standing is not None and not _better(decision, standing, state.reading.now):
         # F2: re-planning never makes a promised start later; the promise stands as it is.
         return Begun(decision=decision, run=state.run, life=lived, reading=state.reading)
@@ -226,11 +226,11 @@ def _event(run: Object, entry: Entry, decision: Decision, means: Means) -> encod
 # What is planned, and whether it is news
 
 
-def standing_promise(reading: Reading, run: Run) -> Reservation | None:
+def _standing(reading: Reading, run: Run) -> Reservation | None:
+    from planner.promise import promised
     from planner.world import World
 
-    world = World.of(reading.snapshot, reading.now)
-    return next((made for made in world.reservations if made.run_key == run.key), None)
+    return promised(World.of(reading.snapshot, reading.now), run)
 
 
 def _better(decision: Decision, standing: Reservation, now: int) -> bool:

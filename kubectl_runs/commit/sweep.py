@@ -22,7 +22,7 @@ from kubectl_runs.store.protocol import Delete, Forbidden, StoreError
 from kubectl_runs.wire.kinds import POD, RUN
 from kubectl_runs.wire.pods import SCHEDULER_NAME
 from planner.fold import open_leases, opened_leases
-from planner.model import Pod, Run, Verdict
+from planner.model import Pod, Verdict
 
 OTHERS_MAX = 20
 PATIENCE_SECONDS = 30  # an entry younger than this is probably being rolled forward by whoever appended it
@@ -72,7 +72,7 @@ def sweep(
 def _settle(key: str, means: Means, swept: Swept) -> Steps[Reading]:
     """One run, from a reading that holds all its leases."""
     reading = yield from read(runs=(key,))
-    run = next((run for run in reading.snapshot.runs if run.key == key), None)
+    run = reading.run(key)
     if run is None:
         return reading
     try:
@@ -118,12 +118,12 @@ def start_due(
 
 def _start(key: str, reading: Reading, means: Means, swept: Swept) -> Steps[Reading]:
     """Start one run that waits, if it fits."""
-    known = next((run for run in reading.snapshot.runs if run.key == key), None)
+    known = reading.run(key)
     if known is None or known.canceled or known.deleting:
         return reading
     reading = yield from read(runs=(key,))
     run_object = reading.object(RUN, key)
-    if run_object is None or not life(reading.snapshot, _run(reading, key) or known).may_start:
+    if run_object is None or not life(reading.snapshot, reading.run(key) or known).may_start:
         return reading
     try:
         begun: Begun = yield from begin(run_object, reading, means, planned)
@@ -133,10 +133,6 @@ def _start(key: str, reading: Reading, means: Means, swept: Swept) -> Steps[Read
     if begun.entry is not None and begun.decision is not None and begun.decision.verdict is Verdict.START:
         swept.started.append(key)
     return begun.reading
-
-
-def _run(reading: Reading, key: str) -> Run | None:
-    return next((run for run in reading.snapshot.runs if run.key == key), None)
 
 
 def _delete_orphans(reading: Reading, swept: Swept, namespace: str) -> Steps[None]:

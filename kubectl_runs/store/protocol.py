@@ -8,7 +8,7 @@ simulator. Objects are plain JSON (dicts) as the API server speaks it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 from typing import Any, Protocol
 
@@ -194,6 +194,17 @@ class Unavailable(StoreError):
 
 class ReadOnly(StoreError):
     """A write on a snapshot file."""
+
+
+def perform_in_turn(perform: Callable[[Request], Reply], requests: Sequence[Request]) -> list[Reply | StoreError]:
+    """Carry out many, one after another; errors as values."""
+    outcomes: list[Reply | StoreError] = []
+    for request in requests:
+        try:
+            outcomes.append(perform(request))
+        except StoreError as error:
+            outcomes.append(error)
+    return outcomes
 
 
 class Store(Protocol):

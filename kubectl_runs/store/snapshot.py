@@ -12,7 +12,19 @@ from dataclasses import replace
 from typing import Any
 
 from kubectl_runs.errors import ManifestError, WireError
-from kubectl_runs.store.protocol import Change, Get, List, MayI, NotFound, Object, ReadOnly, Reply, Request, StoreError
+from kubectl_runs.store.protocol import (
+    Change,
+    Get,
+    List,
+    MayI,
+    NotFound,
+    Object,
+    ReadOnly,
+    Reply,
+    Request,
+    StoreError,
+    perform_in_turn,
+)
 from kubectl_runs.wire import decode, manifest, times, yaml
 from kubectl_runs.wire.kinds import BY_NAME, GROUP, OURS, Kind
 from planner.model import Entry, Snapshot
@@ -102,13 +114,7 @@ class SnapshotStore:
                 raise self._read_only()
 
     def perform_all(self, requests: Sequence[Request]) -> list[Reply | StoreError]:
-        outcomes: list[Reply | StoreError] = []
-        for request in requests:
-            try:
-                outcomes.append(self.perform(request))
-            except StoreError as error:
-                outcomes.append(error)
-        return outcomes
+        return perform_in_turn(self.perform, requests)
 
     def _list(self, request: List) -> list[Object]:
         found = self.objects.get(request.kind.name, {})

@@ -26,6 +26,7 @@ from kubectl_runs.store.protocol import (
     Reply,
     Request,
     StoreError,
+    perform_in_turn,
 )
 from kubectl_runs.store.sandbox import admission, lifecycle, objects, world
 from kubectl_runs.store.sandbox import metadata as meta
@@ -114,13 +115,7 @@ class SandboxStore:
 
     def perform_all(self, requests: Sequence[Request]) -> list[Reply | StoreError]:
         """Carry out many, one after another: a file gains nothing from threads."""
-        outcomes: list[Reply | StoreError] = []
-        for request in requests:
-            try:
-                outcomes.append(self.perform(request))
-            except StoreError as error:
-                outcomes.append(error)
-        return outcomes
+        return perform_in_turn(self.perform, requests)
 
     def watch(
         self,
