@@ -139,8 +139,3 @@ def lease_digest(lease: Lease, reading: Reading) -> str:
     entry = next(entry for entry in reading.snapshot.entries if entry.seq == lease_number(lease.name))
     open_ = next(open_ for open_ in entry.opens if open_.lease == lease.name)
     return digest(encode.lease_spec(entry, open_))
-
-
-def live_pods(reading: Reading, run_uid: str) -> list[Pod]:
-    """Pods of a run that may still do something."""
-    return [pod for pod in reading.snapshot.pods if pod.run_uid == run_uid and pod.live]

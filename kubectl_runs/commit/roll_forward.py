@@ -281,15 +281,3 @@ def _shown_closed(close: Closed, reading: Reading) -> bool:
 
 def _is_closed(look: Outcome) -> bool:
     return isinstance(look, Reply) and (look.object.get("status") or {}).get("closed") is True
-
-
-def unwritten_opens(entries: Sequence[Entry], reading: Reading) -> list[Entry]:
-    """Entries that open leases this reading does not show as objects."""
-    written = reading.objects.get(LEASE, {})
-    return [
-        entry
-        for entry in entries
-        if not entry.void
-        and entry.run is not None
-        and any(f"{entry.run.namespace}/{open_.lease}" not in written for open_ in entry.opens)
-    ]

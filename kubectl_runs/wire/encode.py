@@ -7,7 +7,7 @@ drops nulls and would break the chain of digests (section 6).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from kubectl_runs.wire.kinds import API_VERSION, GROUP
@@ -245,7 +245,3 @@ def base_spec(base: LedgerBase, topology: Json) -> Json:
         settled=settled,
         topology=topology,
     )
-
-
-def encoded_list(encode: Any, values: Iterable[Any]) -> list[Json]:
-    return [encode(value) for value in values]

@@ -70,7 +70,6 @@ class Reason(StrEnum):
     BELOW_MINIMUM = "BelowMinimum"
     OVER_CAP = "OverCap"
     CANCELED = "Canceled"
-    NOT_DUE = "NotDue"
 
 
 class Verdict(StrEnum):
