@@ -74,7 +74,7 @@ def opened_leases(entries: Iterable[Entry]) -> Iterable[Lease]:
 
 
 def settled(snapshot: Snapshot) -> Settlement:
-    """GPU-seconds of ended leases by payer and class: the base, the closes after it, and leases only they tell of."""
+    """GPU-seconds of ended leases by payer and class: the base and the closes after it, else the leases themselves."""
     sums: Counter[tuple[Payer, FundingClass]] = Counter()
     entries = [entry for entry in snapshot.entries if not entry.void]
     base = snapshot.base
@@ -84,17 +84,13 @@ def settled(snapshot: Snapshot) -> Settlement:
         if base is None or entry.seq > base.seq:
             for closed in entry.closes:
                 sums[closed.payer, closed.funding] += closed.gpu_seconds
-    told = closed_keys(entries)
-    floor = base.seq if base else -1
-    for lease in snapshot.leases:
-        if lease.closed and lease.end_at is not None and _tells_itself(lease, floor, told):
-            sums[lease.payer, lease.funding] += lease.gpus * max(0, lease.end_at - lease.start_at)
+    # Section 6: where nothing is settled yet, as in a snapshot without a Ledger, closed leases count themselves.
+    if base is None or not (base.seq or base.settled):
+        told = closed_keys(entries)
+        for lease in snapshot.leases:
+            if lease.closed and lease.end_at is not None and lease.key not in told:
+                sums[lease.payer, lease.funding] += lease.gpus * max(0, lease.end_at - lease.start_at)
     return dict(sums)
-
-
-def _tells_itself(lease: Lease, base_seq: int, told: set[str]) -> bool:
-    """Whether nothing of the ledger accounts for a closed lease: opened after the base, and closed by no entry."""
-    return lease_number(lease.name) > base_seq and (not told or lease.key not in told)
 
 
 def lease_number(name: str) -> int:

@@ -216,14 +216,16 @@ def test_settled_hours_are_the_base_and_the_closes_after_it() -> None:
     assert settled(Snapshot(base=base, entries=entries)) == {(PAYER, FundingClass.OWNED): 120}
 
 
-def test_settled_closed_leases_count_themselves_only_where_the_ledger_is_silent() -> None:
+def test_settled_closed_leases_count_themselves_only_where_nothing_is_settled() -> None:
     text = "lease rai/a n 1 rai/e start=0 end=10 name=l-3-0\nlease rai/b n 1 rai/e start=0 end=20 name=l-9-0\n"
     text += "lease rai/c n 1 rai/e start=0 end=40 name=odd\nlease rai/d n 1 rai/e start=0 end=80 name=l-8-1"
     world = snapshot(text)
     assert settled(world) == {(PAYER, FundingClass.OWNED): 150}
     told = entry(10, kind=EntryKind.CLOSE, closes=(closed("l-8-1", 1),))
-    with_base = replace(world, base=LedgerBase(seq=5), entries=(told,))
-    assert settled(with_base) == {(PAYER, FundingClass.OWNED): 20 + 40 + 1}
+    assert settled(replace(world, entries=(told,))) == {(PAYER, FundingClass.OWNED): 10 + 20 + 40 + 1}
+    assert settled(replace(world, base=LedgerBase(seq=5), entries=(told,))) == {(PAYER, FundingClass.OWNED): 1}
+    row = Settled(payer=PAYER, funding=FundingClass.OWNED, gpu_seconds=7)
+    assert settled(replace(world, base=LedgerBase(settled=(row,)))) == {(PAYER, FundingClass.OWNED): 7}
 
 
 def test_lease_number_of_another_shape_belongs_to_no_entry() -> None:
