@@ -66,7 +66,7 @@ STORY = (
 )
 NEXT = """\
 # Your turn, no cluster needed:
-#   export KUBECTL_RUNS_SANDBOX=$HOME/sandbox.db
+#   export PATH=$PWD/.venv/bin:$PATH KUBECTL_RUNS_SANDBOX=1
 #   kubectl runs sandbox init
 #   kubectl runs budgets
 #   kubectl runs --help
