@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -167,7 +168,16 @@ def test_watch_on_a_terminal_draws_a_tree_and_gives_the_cursor_back(tmp_path: Pa
     done = process("submit", "-f", str(tmp_path / "train.yaml"), env=env)
     assert done.returncode == 0, done.stderr
     args = ["-m", "kubectl_runs", "watch", "train", "-n", "rai"]
-    child = pexpect.spawn(sys.executable, args, env=env, encoding="utf-8", timeout=30, dimensions=(30, 120))
+    # A suite in the background ignores Ctrl-C and hands that on: the child listens again.
+    child = pexpect.spawn(
+        sys.executable,
+        args,
+        env=env,
+        encoding="utf-8",
+        timeout=30,
+        dimensions=(30, 120),
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     child.expect("rai/train +Running +16/16 GPUs +\\[####################\\]")
     child.expect("└─ group 0 +16 GPUs +rai/h100 +owned +active +open")
     child.sendintr()
