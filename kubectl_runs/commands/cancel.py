@@ -27,11 +27,14 @@ def command(
       kubectl runs cancel train
       kubectl runs cancel train --no-wait
     """
+    from kubectl_runs import errors
     from kubectl_runs.commit.change import cancel
     from kubectl_runs.commit.steps import drive
     from kubectl_runs.means import means
     from kubectl_runs.render.change import canceled
 
+    if session.is_file:
+        raise errors.UsageError("cancel changes a cluster and takes no --from")
     namespace, name = session.key(run)
     changed = drive(cancel(f"{namespace}/{name}", means(session), wait=not no_wait), session.store)
     if not session.data({"run": f"{namespace}/{name}", "stage": changed.life.stage.value, "held": changed.life.width}):

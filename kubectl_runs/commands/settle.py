@@ -23,12 +23,15 @@ def command(session: Session) -> int:
       kubectl runs settle
       kubectl runs settle -A
     """
+    from kubectl_runs import errors
     from kubectl_runs.commit.budget_status import write_budgets
     from kubectl_runs.commit.steps import drive
     from kubectl_runs.commit.sweep import sweep
     from kubectl_runs.means import means
     from kubectl_runs.render.settle import report, rows
 
+    if session.is_file:
+        raise errors.UsageError("settle changes a cluster and takes no --from")
     reading = session.reading()
     swept = drive(sweep(reading, means(session), namespace=session.scope, runs_max=RUNS_MAX), session.store)
     if not session.scope:

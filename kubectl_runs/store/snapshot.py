@@ -53,7 +53,10 @@ class SnapshotStore:
         objects, saved_at = load(file)
         if now is None:
             now = saved_at if saved_at is not None else _clock()
-        return cls("stdin" if file == "-" else file, objects, now=now)
+        try:
+            return cls("stdin" if file == "-" else file, objects, now=now)
+        except WireError as wrong:
+            raise _located(file, wrong) from None
 
     @property
     def name(self) -> str:
@@ -165,22 +168,15 @@ def _values(text: str, file: str) -> list[Any]:
     if text.lstrip()[:1] == "{":
         try:
             return [json.loads(text, object_pairs_hook=_unique)]
-        except _Duplicate as twice:
-            raise ManifestError(f"{file}: duplicate key {twice}") from None
         except (ValueError, RecursionError):
             pass  # several documents, or a mistake that the YAML reader names with its line
     return [document.value for document in yaml.documents(text, file, marks=False)]
 
 
-class _Duplicate(Exception):
-    """A key that an object has twice."""
-
-
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise _Duplicate(next(key for key in keys if keys.count(key) > 1))
+        raise ValueError("duplicate key")
     return found
 
 
@@ -214,6 +210,24 @@ def _kind(obj: Object, file: str) -> Kind:
         problem = f"unknown kind {obj.get('apiVersion')} {name}, known are {known}"
         raise WireError(object=described, path="kind", problem=problem, file=file)
     return kind
+
+
+def _located(file: str, wrong: WireError) -> WireError | ManifestError:
+    """Section 7: the complaint with its line. Only now are places looked up: a good file need not pay for them."""
+    try:
+        documents = manifest.objects(file) if file != "-" else []
+    except ManifestError:
+        return wrong  # too large to read twice, or a form that only `load` knows
+    named = [document for document in documents if _described(document.value) == wrong.object]
+    return manifest.located(named[-1], wrong, name=f"{wrong.object}: ") if named else wrong
+
+
+def _described(obj: Object) -> str:
+    """The name that a complaint gives an object: those without a namespace are in the default one."""
+    kind, metadata = BY_NAME.get(str(obj.get("kind"))), obj.get("metadata")
+    if kind is not None and kind.namespaced and isinstance(metadata, dict) and not metadata.get("namespace"):
+        metadata = {**metadata, "namespace": SnapshotStore.namespace}
+    return decode.describe(str(obj.get("kind")), metadata)
 
 
 def _clock() -> int:

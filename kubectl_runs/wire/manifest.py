@@ -132,10 +132,11 @@ def _only_known_keys(document: Document) -> None:
             raise document.error((key,), f"{key}: {unknown(key, known)}")
 
 
-def located(document: Document, wrong: WireError) -> ManifestError:
-    """A complaint about a field, at its place in the file."""
+def located(document: Document, wrong: WireError, *, name: str = "") -> ManifestError:
+    """A complaint about a field, at its place in the file; `name` says whose, where a file holds many objects."""
     steps: Place = tuple(int(index) if index else key for index, key in _STEP.findall(wrong.path))
-    return document.error(_spelled(document, steps, wrong.path), f"{wrong.path}: {wrong.problem}")
+    problem = f"{wrong.path}: {wrong.problem}" if wrong.path else wrong.problem
+    return document.error(_spelled(document, steps, wrong.path), f"{name}{problem}")
 
 
 def _spelled(document: Document, steps: Place, path: str) -> Place:
