@@ -16,6 +16,8 @@ from kubectl_runs.main import ABOUT, PROGRAM, SECTIONS, VERBS
 from kubectl_runs.text import clean
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from typer._click import Command, Context, HelpFormatter
 
 SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "terminal_width": 100}
@@ -42,7 +44,7 @@ class Group(TyperGroup):
 
     def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, Command | None, list[str]]:
         if args[0] not in VERBS:
-            raise unknown_verb(args[0])
+            raise _unknown(args[0], PROGRAM, VERBS)
         return super().resolve_command(ctx, args)
 
     def format_help(self, ctx: Context, formatter: HelpFormatter) -> None:  # noqa: ARG002
@@ -56,6 +58,11 @@ class Group(TyperGroup):
 
 class SubGroup(TyperGroup):
     """A verb with verbs of its own, such as `snapshot save`."""
+
+    def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, Command | None, list[str]]:
+        if args[0] not in self.commands and not args[0].startswith("-"):
+            raise _unknown(args[0], ctx.command_path, self.commands)
+        return super().resolve_command(ctx, args)
 
     def format_help(self, ctx: Context, formatter: HelpFormatter) -> None:
         formatter.write(
@@ -128,9 +135,9 @@ def _shape(app: typer.Typer) -> None:
         info.options_metavar = "[flags]"
 
 
-def unknown_verb(word: str) -> errors.UsageError:
+def _unknown(word: str, program: str, known: Iterable[str]) -> errors.UsageError:
     from difflib import get_close_matches
 
-    near = get_close_matches(word, VERBS, n=1)
-    hint = f"{PROGRAM} {near[0]} --help" if near else f"{PROGRAM} --help"
-    return errors.UsageError(f'unknown command "{clean(word)}" for "{PROGRAM}"', hint=hint)
+    near = get_close_matches(word, list(known), n=1)
+    hint = f"{program} {near[0]} --help" if near else f"{program} --help"
+    return errors.UsageError(f'unknown command "{clean(word)}" for "{program}"', hint=hint)

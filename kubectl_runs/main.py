@@ -114,7 +114,7 @@ def run(args: Sequence[str]) -> int:
     except BrokenPipeError:
         return _silence()
     except TyperException as wrong:
-        return _report(_usage(wrong))
+        return _report(_usage(wrong, args))
     except errors.RunsError as error:
         return _report(error)
     except Exception as error:
@@ -135,11 +135,12 @@ def _words(args: Sequence[str]) -> list[str]:
     return list(args)
 
 
-def _usage(wrong: Exception) -> errors.RunsError:
+def _usage(wrong: Exception, args: Sequence[str]) -> errors.RunsError:
     """typer's own complaints, in our words' style."""
     context = getattr(wrong, "ctx", None)
     message = " ".join(str(wrong.format_message()).split()).rstrip(".")  # type: ignore[attr-defined]
-    hint = f"{context.command_path if context else PROGRAM} --help"
+    verb = f" {args[0]}" if args and args[0] in VERBS else ""
+    hint = f"{context.command_path if context else PROGRAM + verb} --help"
     return errors.UsageError(message[:1].lower() + message[1:], hint=hint, exit_code=getattr(wrong, "exit_code", 2))
 
 

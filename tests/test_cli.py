@@ -78,6 +78,7 @@ def test_list_on_a_cluster_loads_neither_the_planner_nor_anything_heavy(tmp_path
 def test_every_verb_has_a_module_with_help_examples_and_the_common_flags(verb: str) -> None:
     command = load(verb)
     inner = getattr(command, "commands", None)
+    assert "Examples:" in (command.help or "")
     for each in inner.values() if inner else [command]:
         assert "Examples:" in (each.help or ""), each.name
         assert set(COMMON) <= {param.name for param in each.params}, each.name
@@ -96,6 +97,19 @@ def test_unknown_verb_names_the_nearest_and_exits_2() -> None:
     code, out, err = captured(["explian", "x"])
     assert (code, out) == (2, "")
     assert err == 'error: unknown command "explian" for "kubectl runs"\n\nhint: kubectl runs explain --help\n'
+
+
+@pytest.mark.parametrize(
+    ("args", "message", "hint"),
+    [
+        (["sandbox", "int"], 'unknown command "int" for "kubectl runs sandbox"', "kubectl runs sandbox init --help"),
+        (["sponsors", "x"], 'unknown command "x" for "kubectl runs sponsors"', "kubectl runs sponsors --help"),
+        (["sponsors"], "missing command", "kubectl runs sponsors --help"),
+        (["list", "-o"], "option '-o' requires an argument", "kubectl runs list --help"),
+    ],
+)
+def test_wrong_words_exit_2_with_the_help_that_is_nearest(args: list[str], message: str, hint: str) -> None:
+    assert captured(args) == (2, "", f"error: {message}\n\nhint: {hint}\n")
 
 
 @pytest.mark.parametrize(

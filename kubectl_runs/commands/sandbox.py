@@ -13,9 +13,14 @@ if TYPE_CHECKING:
     from kubectl_runs.store.sandbox import SandboxStore
     from kubectl_runs.store.sandbox.world import World
 
-app = typer.Typer(
-    add_completion=False, rich_markup_mode=None, help="Make and drive an embedded cluster; no Kubernetes needed."
-)
+HELP = """Make and drive an embedded cluster; no Kubernetes needed.
+
+Examples:
+  kubectl runs sandbox init
+  kubectl runs sandbox advance 2h
+  kubectl runs list --sandbox
+"""
+app = typer.Typer(add_completion=False, rich_markup_mode=None, help=HELP)
 
 
 @app.command("init")

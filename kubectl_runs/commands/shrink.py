@@ -83,7 +83,7 @@ def _shrink(session: Session, run: Run, to: int, decision: Decision, *, yes: boo
     if session.is_file:
         raise errors.UsageError("a snapshot file cannot be changed: --from needs --dry-run")
     if decision.verdict == "refuse":
-        raise errors.RunsError(f"run {run.key}: {decision.message} ({decision.reason})")
+        raise errors.RunsError(f"{decision.message} ({decision.reason})")
     if decision.verdict == "cut" and not yes:
         session.note(leaving(decision_json(decision)))
         if not session.confirm(f"Shrink {run.key} to {decision.width}?"):

@@ -11,7 +11,14 @@ from kubectl_runs.flags import with_session
 if TYPE_CHECKING:
     from kubectl_runs.session import Session
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Save the planning state to one file, or show one.")
+HELP = """Save the planning state to one file, or show one.
+
+Examples:
+  kubectl runs snapshot save state.json
+  kubectl runs snapshot show state.json
+  kubectl runs plan -f train.yaml --from state.json
+"""
+app = typer.Typer(add_completion=False, rich_markup_mode=None, help=HELP)
 
 
 @app.command("save")

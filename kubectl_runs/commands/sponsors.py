@@ -13,7 +13,13 @@ if TYPE_CHECKING:
     from kubectl_runs.session import Session
     from planner.model import Run, Snapshot
 
-app = typer.Typer(help="Show who lends to whom; edit a run's sponsors", no_args_is_help=True, rich_markup_mode=None)
+HELP = """Show who lends to whom; edit a run's sponsors.
+
+Examples:
+  kubectl runs sponsors list
+  kubectl runs sponsors add train org:lab:mm
+"""
+app = typer.Typer(add_completion=False, rich_markup_mode=None, help=HELP)
 
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run that exists", show_default=False)]
 OwnerNames = Annotated[list[str], typer.Argument(metavar="OWNER...", help="Owners", show_default=False)]
