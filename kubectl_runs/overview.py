@@ -51,6 +51,7 @@ class Share(NamedTuple):
 
     run_key: str
     run_uid: str
+    owner: str
     gpus: int
     spare: bool
     payer: str
@@ -100,6 +101,7 @@ def _share(lease: Json) -> Share:
     return Share(
         run_key=f"{_namespace(lease)}/{spec['runRef']['name']}",
         run_uid=str(spec["runRef"].get("uid") or ""),
+        owner=str(spec.get("owner") or ""),
         gpus=spec["slice"]["gpus"],
         spare=spec["slice"]["role"] == "Spare",
         payer=f"{spec['paidByBudget']}/{spec['paidByEnvelope']}",
@@ -128,7 +130,8 @@ def _overview(run: Json, by_run: Mapping[str, list[Share]], promised: Mapping[st
         payers=_payers(held),
         reason=_reason(phase, spec, status, own, waiting),
         earliest_start=_instant(waiting["spec"].get("earliestStart")) if waiting else None,
-        owner=str(spec.get("owner") or ""),
+        # Where the spec is silent the owner is the namespace's; leases have recorded it.
+        owner=str(spec.get("owner") or next((share.owner for share in own), "")),
         flavor=str(resources.get("gpuType") or ""),
         created_at=_instant(metadata.get("creationTimestamp")),
         message=str(status.get("message") or ""),
