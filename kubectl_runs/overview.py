@@ -65,12 +65,42 @@ def read(session: Session, *, labels: str = "", namespace: str | None = None) ->
     where = session.scope if namespace is None else namespace
     requests: tuple[Request, ...] = (
         List(kind=RUN, namespace=where, labels=labels),
-        # How a run ended is in its status on a cluster; a file may hold nothing but its leases.
-        List(kind=LEASE, namespace=where, fields="" if session.is_file else OPEN),
         List(kind=RESERVATION, namespace=where),
+        List(kind=LEASE, namespace=where, fields=OPEN),
     )
-    runs, held, promises = (_good(outcome) for outcome in session.store.perform_all(requests))
-    return list(runs.items), overviews(runs.items, held.items, promises.items)
+    runs, promises, held = (_good(outcome).items for outcome in session.store.perform_all(requests))
+    if not session.is_file:
+        return list(runs), overviews(runs, held, promises)
+    # Nobody writes a file's leases and statuses: its entries, closed leases and promises have to tell all.
+    from kubectl_runs.past import Past
+
+    facts = [obj for obj, _ in Past(session).found(lambda _: True, namespace=where)]
+    rows = overviews(runs, facts, promises)
+    by_key = {row.key: row for row in rows}
+    return [_with_status(run, by_key[f"{_namespace(run)}/{run['metadata']['name']}"]) for run in runs], rows
+
+
+def _with_status(run: Json, row: Overview) -> Json:
+    """The run with the status that its row shows, where the file has none."""
+    if (run.get("status") or {}).get("phase"):
+        return run
+    wanted = row.gpus_wanted
+    elastic = (run.get("spec") or {}).get("malleable") or {}
+    status: Json = {
+        "phase": row.phase,
+        "width": {
+            "min": elastic.get("minTotalGPUs", wanted),
+            "max": elastic.get("maxTotalGPUs", wanted),
+            "desired": wanted,
+            "allocated": row.gpus,
+            "pending": max(0, wanted - row.gpus) if row.phase in ("Pending", "Running") else 0,
+        },
+    }
+    if row.reason:
+        status["message"] = row.reason
+    if row.earliest_start is not None:
+        status["earliestStart"] = times.rfc3339(row.earliest_start)
+    return {**run, "status": {**status, **(run.get("status") or {})}}
 
 
 def _good(outcome: Any) -> Reply:

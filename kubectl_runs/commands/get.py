@@ -34,11 +34,16 @@ def command(
         objects, rows = read(session, labels=selector)
         return show(session, objects, rows, sort_by=sort_by)
     named = [session.find(RUN, name) for name in runs]
-    if session.format in ("json", "yaml", "name"):
+    printed = session.format in ("json", "yaml", "name")
+    if printed and not session.is_file:
         session.objects(RUN, named, one=True)
         return None
-    keys = {(item["metadata"]["namespace"], item["metadata"]["name"]) for item in named}
+    keys = [(item["metadata"]["namespace"], item["metadata"]["name"]) for item in named]
     namespaces = {namespace for namespace, _ in keys}
     objects, rows = read(session, namespace="" if len(namespaces) > 1 else min(namespaces))
+    if printed:
+        by_key = {(item["metadata"]["namespace"], item["metadata"]["name"]): item for item in objects}
+        session.objects(RUN, [by_key[key] for key in keys], one=True)
+        return None
     chosen = [row for row in rows if (row.namespace, row.name) in keys]
     return show(session, objects, chosen, sort_by=sort_by, several=len(namespaces) > 1)
