@@ -22,6 +22,7 @@ def command(
 
     It can never start again: a submit that is still under way finds it cancelled. Returns when the GPUs are free,
     that is when every pod is gone and the ledger says so; with --no-wait as soon as the pods are told to stop.
+    Runs that waited for these GPUs then start, where you may start them.
 
     Examples:
       kubectl runs cancel train
@@ -31,6 +32,7 @@ def command(
     from kubectl_runs.commit.change import cancel
     from kubectl_runs.commit.steps import drive
     from kubectl_runs.means import means
+    from kubectl_runs.others import settle_others
     from kubectl_runs.render.change import canceled
 
     if session.is_file:
@@ -39,4 +41,5 @@ def command(
     changed = drive(cancel(f"{namespace}/{name}", means(session), wait=not no_wait), session.store)
     if not session.data({"run": f"{namespace}/{name}", "stage": changed.life.stage.value, "held": changed.life.width}):
         session.out(canceled(f"{namespace}/{name}", changed))
+    settle_others(session, changed.reading, f"{namespace}/{name}", freed=not no_wait)
     return 0

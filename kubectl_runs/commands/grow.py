@@ -59,6 +59,7 @@ def _grow(session: Session, asked: AskedRun, to: int | None, decision: Decision,
     from kubectl_runs.commit.change import grow
     from kubectl_runs.commit.steps import drive
     from kubectl_runs.means import means
+    from kubectl_runs.others import settle_others
     from kubectl_runs.render.change import coming, grown
     from kubectl_runs.wire.decision import decision_json
 
@@ -71,6 +72,7 @@ def _grow(session: Session, asked: AskedRun, to: int | None, decision: Decision,
     changed = drive(grow(asked.run.key, to, means(session)), session.store)
     if changed.decision is None or not session.data(decision_json(changed.decision)):
         session.out(grown(asked.run.key, changed))
+    settle_others(session, changed.reading, asked.run.key)
     return errors.FAILED if changed.decision is not None and changed.decision.verdict == "refuse" else errors.DONE
 
 

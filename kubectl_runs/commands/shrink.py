@@ -29,7 +29,8 @@ def command(
     """Give up groups of a malleable run: those with borrowed GPUs first, then the highest index.
 
     Groups leave whole, with their spares, and never below the run's minimum. Its desired width follows, so that it
-    does not grow back. Returns when the GPUs are free, with --no-wait at once.
+    does not grow back. Returns when the GPUs are free, with --no-wait at once. Runs that waited for them then start,
+    where you may start them.
 
     Examples:
       kubectl runs shrink train --to 64
@@ -77,6 +78,7 @@ def _shrink(session: Session, run: Run, to: int, decision: Decision, *, yes: boo
     from kubectl_runs.commit.change import shrink
     from kubectl_runs.commit.steps import drive
     from kubectl_runs.means import means
+    from kubectl_runs.others import settle_others
     from kubectl_runs.render.change import leaving, shrunk
     from kubectl_runs.wire.decision import decision_json
 
@@ -91,4 +93,5 @@ def _shrink(session: Session, run: Run, to: int, decision: Decision, *, yes: boo
     changed = drive(shrink(run.key, to, means(session), wait=wait), session.store)
     if changed.decision is not None and not session.data(decision_json(changed.decision)):
         session.out(shrunk(run.key, changed))
+    settle_others(session, changed.reading, run.key, freed=wait)
     return exit_of(decision, exit_code=False)

@@ -101,10 +101,11 @@ def _submit(
     session: Session, manifest: dict[str, Any], wait: str | None, timeout: str | None, server_only: bool, check: str
 ) -> int:
     from kubectl_runs.commit.steps import drive
-    from kubectl_runs.commit.submit import afterwards, dry_run, submit
+    from kubectl_runs.commit.submit import dry_run, submit
     from kubectl_runs.means import means
+    from kubectl_runs.others import settle_others
 
-    metadata = manifest["metadata"]
+    key = f"{manifest['metadata']['namespace']}/{manifest['metadata']['name']}"
     ours = means(session)
     if server_only:
         tried = drive(dry_run(manifest, ours, check_plan=check), session.store)
@@ -114,8 +115,8 @@ def _submit(
     session.remark(submitted.reading)
     code = _show(session, submitted)
     if wait is not None and code == errors.DONE:
-        code = _wait(session, f"{metadata['namespace']}/{metadata['name']}", wait, timeout)
-    drive(afterwards(submitted, ours), session.store)
+        code = _wait(session, key, wait, timeout)
+    settle_others(session, submitted.reading, key)
     return code
 
 

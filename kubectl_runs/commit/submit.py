@@ -62,16 +62,6 @@ def submit(manifest: Object, means: Means, *, check_plan: str = "") -> Steps[Sub
     return Submitted(run=begun.run, life=begun.life, reading=begun.reading, decision=begun.decision, begun=begun)
 
 
-def afterwards(submitted: Submitted, means: Means) -> Steps[None]:
-    """6.5: and at most 20 other runs after its own work."""
-    metadata = submitted.run["metadata"]
-    key = f"{metadata['namespace']}/{metadata['name']}"
-    if over(submitted.reading, thorough=False):
-        from kubectl_runs.commit.sweep import sweep
-
-        yield from sweep(submitted.reading, means, skip=(key,), thorough=False)
-
-
 def _settle_own(known: Object, reading: Reading, means: Means) -> Steps[Reading]:
     """Finish what an earlier submit of this run began, and close what has ended of it."""
     from kubectl_runs.commit.settle import finish, settle_run

@@ -53,18 +53,22 @@ def sweep(
     runs_max: int = OTHERS_MAX,
     skip: Iterable[str] = (),
     thorough: bool = True,
+    freed: bool = False,
 ) -> Steps[Swept]:
     """Settle what this reading shows to be over, then start what is due. `namespace` limits it to one.
 
-    A command that only passes by is not `thorough`: what others may be at work on right now it leaves to them.
+    A command that only passes by is not `thorough`: what others may be at work on right now it leaves to them. It
+    starts what waits only where GPUs came free, by what it closed here or had `freed` before.
     """
     swept = Swept()
     reading = yield from _finish_entries(reading, swept, namespace, 0 if thorough else PATIENCE_SECONDS)
     left = set(skip)
     for key in [key for key in over(reading, namespace, thorough=thorough) if key not in left][:runs_max]:
         reading = yield from _settle(key, means, swept)
-    if thorough or swept.closed:
-        reading = yield from start_due(reading, means, swept, namespace=namespace, runs_max=runs_max)
+    if thorough or freed or swept.closed:
+        reading = yield from start_due(
+            reading, means, swept, namespace=namespace, runs_max=runs_max, only_fitting=not thorough
+        )
     yield from _delete_orphans(reading, swept, namespace)
     return swept
 
@@ -104,16 +108,32 @@ def _finish_entries(reading: Reading, swept: Swept, namespace: str, patience: in
 
 
 def start_due(
-    reading: Reading, means: Means, swept: Swept, *, namespace: str = "", runs_max: int = OTHERS_MAX
+    reading: Reading,
+    means: Means,
+    swept: Swept,
+    *,
+    namespace: str = "",
+    runs_max: int = OTHERS_MAX,
+    only_fitting: bool = False,
 ) -> Steps[Reading]:
-    """F1: reservations that fit now start, oldest first; one that nobody can pay yet keeps its place."""
+    """F1: reservations that fit now start, oldest first; one that nobody can pay yet keeps its place.
+
+    `only_fitting` asks the planner first and leaves alone what would wait on: no promise is made anew.
+    """
     from planner.world import World
 
     world = World.of(reading.snapshot, reading.now)
     standing = sorted(world.reservations, key=lambda made: (made.created_at, made.key))
     for made in [made for made in standing if not namespace or made.namespace == namespace][:runs_max]:
+        if only_fitting and not _fits(made.run_key, reading):
+            continue
         reading = yield from _start(made.run_key, reading, means, swept)
     return reading
+
+
+def _fits(key: str, reading: Reading) -> bool:
+    run = reading.run(key)
+    return run is not None and planned(reading, run).verdict is Verdict.START
 
 
 def _start(key: str, reading: Reading, means: Means, swept: Swept) -> Steps[Reading]:

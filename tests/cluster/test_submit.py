@@ -130,6 +130,24 @@ def test_cancel_frees_gpus_only_after_pods_are_gone(island: Island, tmp_path: Pa
     assert island.cli("submit", "stop").exit_code == 1
 
 
+@pytest.mark.parametrize(
+    "verb", [("cancel", "first"), ("shrink", "first", "--to", "8", "--yes")], ids=lambda verb: verb[0]
+)
+def test_what_a_command_frees_lets_a_waiting_run_start(island: Island, tmp_path: Path, verb: tuple[str, ...]) -> None:
+    island.add_nodes(2)
+    island.add_budget(concurrency=16)
+    malleable = {"minTotalGPUs": 8, "maxTotalGPUs": 16, "stepGPUs": 8}
+    first = island.run("first", 16, resources={"gpusPerPod": 8}, malleable=malleable)
+    island.cli("submit", "-f", write(tmp_path, first)).ok()
+    island.cli("submit", "-f", write(tmp_path, island.run("second", 8, resources={"gpusPerPod": 8}))).ok()
+    assert island.admin.get("runs", "second", island.namespace)["status"]["phase"] == "Pending"
+
+    done = island.cli(*verb).ok()
+
+    assert f"started run {island.namespace}/second, which was waiting" in done.stderr
+    assert island.admin.get("runs", "second", island.namespace)["status"]["phase"] == "Running"
+
+
 def test_deleted_run_is_kept_by_its_finalizer_until_settled(island: Island, tmp_path: Path) -> None:
     island.add_nodes(1)
     island.add_budget(concurrency=8)
