@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from docs.generate import pages
+from docs.generate import decisions, pages
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -20,6 +20,24 @@ LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 def test_generated_pages_match_the_commands() -> None:
     stale = [name for name, text in pages().items() if not _same(ROOT / "docs" / "cli" / name, text)]
     assert stale == [], "run `make docs`"
+
+
+def test_index_of_decisions_lists_every_page() -> None:
+    assert _same(ROOT / "docs" / "decisions" / "README.md", decisions()), "run `make docs`"
+
+
+def test_decision_has_the_number_of_its_file() -> None:
+    pages = (ROOT / "docs" / "decisions").glob("[0-9]*.md")
+    assert [page.name for page in pages if not page.read_text().startswith(f"# {page.name[:4]}: ")] == []
+
+
+def test_commit_page_has_every_sentence_that_code_cites_and_names_modules_that_exist() -> None:
+    page = (ROOT / "docs" / "concepts" / "commit.md").read_text()
+    code = [path.read_text() for path in (ROOT / "kubectl_runs").rglob("*.py")]
+    cited = {number for text in code for number in re.findall(r"(?<![\d.])6\.[1-9](?![\d.])", text)}
+    assert sorted(number for number in cited if f"\n## {number} " not in page) == []
+    named = re.findall(r"`((?:commit|wire)/\w+)`", page)
+    assert [name for name in named if not (ROOT / "kubectl_runs" / f"{name}.py").exists()] == []
 
 
 def _same(path: Path, text: str) -> bool:
