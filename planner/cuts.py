@@ -59,6 +59,12 @@ def make_room(
     return _Resolver(world, run, subject, (*world.snapshot.entries, *freezes), stage_max).resolve()
 
 
+def ending_fillers(world: World, run: Run) -> Resolution | None:
+    """F1 (b): the fillers whose ending now is enough, if it is and somebody pays."""
+    ended = make_room(world, run, stage_max=1)
+    return ended if ended is not None and ended.cuts and isinstance(ended.paid, Fit) else None
+
+
 class _Resolver:
     """One pass over one world on behalf of one run."""
 

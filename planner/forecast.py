@@ -44,20 +44,22 @@ def never(world: World, run: Run) -> Refusal | None:
 def first_opening(world: World, run: Run, refusal: Refusal, until: int | None = None) -> Opening | None:
     """F1 (c): the first known event at which the run fits.
 
-    An event is passed over where it cannot matter: it frees nothing that the last no was about. So the walk costs
-    what the ends of leases cost, not a plan for each of them.
+    An event is passed over where it cannot matter: nothing since the last no freed what it was about. So the walk
+    costs what the ends of leases cost, not a plan for each of them.
     """
     last, outlook, turning = refusal, Outlook(world, run), _turning_points(world)
+    changed = False
     for instant, ended in _events(world):
         if until is not None and instant > until:
             return None
         outlook.end(ended)
-        if not outlook.could_hold() or not (instant in turning or _matters(last, ended)):
+        changed = changed or instant in turning or _matters(last, ended)
+        if not changed or not outlook.could_hold():
             continue
         answer = fit(world.at(instant), run)
         if isinstance(answer, Fit):
             return Opening(instant=instant, fit=answer)
-        last = answer
+        last, changed = answer, False
     return None
 
 

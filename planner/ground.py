@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from planner.candidates import Candidate
 from planner.model import Domain, Lease, Run
@@ -27,8 +28,10 @@ class Ground:
         self.domain = domain
         self._freed: dict[str, Lease] = {}
         self._gone_pods: Counter[tuple[str, str, str]] = Counter()
-        self._view = world.view(run)
         here = world.fleet.open_nodes(run, domain)
+        ends = world.known_ends.by_node
+        self._ends = {name: ends[name] for name in here if name in ends}
+        self._view = replace(world.view(run), known_ends=self._ends)
         self._fleet = Fleet(world.fleet.nodes, {name: world.fleet.use[name].copy() for name in here}, world.fleet.holds)
         self._own = _pods_by_node(placed)
         self._pods = {name: self._pods_free(name) for name in here}
@@ -87,6 +90,8 @@ class Ground:
             return
         use.hold(lease.role, -sign * lease.gpus)
         self._turn_pod(lease, sign)
+        if lease.node in self._ends:
+            self._ends[lease.node] = self._world.known_ends.on_node(lease.node, use, self._freed)
         pods = self._pods_free(lease.node)
         self._count += pods - self._pods[lease.node]
         self._pods[lease.node] = pods

@@ -6,7 +6,7 @@ follow a lease on its GPUs without counting twice (F3).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from planner.holds import FOREVER, Hold
 from planner.model import FundingClass, Lease, Payer, Role
@@ -19,23 +19,38 @@ class KnownEnds:
     def __init__(self, ends: Iterable[tuple[int, Lease]], use: Mapping[str, NodeUse]) -> None:
         self.by_node: dict[str, list[Hold]] = {}
         self.by_payer: dict[tuple[Payer, bool], list[Hold]] = {}
-        left: dict[str, NodeUse] = {}
+        self._ends: dict[str, list[tuple[int, Lease]]] = {}
         for end, lease in ends:
             if lease.node in use:
-                here = left.get(lease.node)
-                if here is None:
-                    here = left[lease.node] = use[lease.node].copy()
-                self._give_back_gpus(here, end, lease)
+                self._ends.setdefault(lease.node, []).append((end, lease))
             if lease.role is not Role.FILLER:  # O1
                 self._give_back_room(end, lease)
+        for node in self._ends:
+            self.by_node[node] = self.on_node(node, use[node])
 
-    def _give_back_gpus(self, here: NodeUse, end: int, lease: Lease) -> None:
-        """P1: a filler and the spare under it count once, so the end of one of them may free nothing."""
-        before = _held(here)
-        here.hold(lease.role, -lease.gpus)
-        freed = before - _held(here)
-        if freed:
-            self.by_node.setdefault(lease.node, []).append(Hold(end, FOREVER, -freed))
+    def on_node(self, node: str, use: NodeUse, gone: Collection[str] = ()) -> list[Hold]:
+        """What a node is given back when; leases that are gone already, by key, give nothing back a second time.
+
+        P1: a filler and the spare under it count once, so the end of one of them may free nothing.
+        """
+        given, here = list[Hold](), use.copy()
+        for end, lease in self._ends.get(node, ()):
+            if lease.key in gone:
+                continue
+            before = _held(here)
+            here.hold(lease.role, -lease.gpus)
+            freed = before - _held(here)
+            if freed:
+                given.append(Hold(end, FOREVER, -freed))
+        return given
+
+    def without(self, leases: Iterable[Lease], use: Mapping[str, NodeUse]) -> Mapping[str, list[Hold]]:
+        """The same by node once those leases are gone, `use` being what is held without them."""
+        if not self.by_node:
+            return self.by_node
+        gone = {lease.key: lease.node for lease in leases}
+        touched = {node for node in gone.values() if node in self._ends}
+        return self.by_node | {node: self.on_node(node, use[node], gone) for node in touched}
 
     def _give_back_room(self, end: int, lease: Lease) -> None:
         hold = Hold(end, FOREVER, -lease.gpus)

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from planner import forecast, remedies
 from planner.admit import Fit, Refusal, fit
-from planner.cuts import Resolution, make_room
+from planner.cuts import Resolution, ending_fillers, make_room
 from planner.elastic import growth
 from planner.instants import rfc3339
 from planner.model import Confidence, Decision, Reason, Run, Snapshot, Step, Verdict
@@ -71,8 +71,8 @@ def not_now(world: World, run: Run, refusal: Refusal) -> Decision:
     if hopeless is not None:  # (a)
         return _never(run, hopeless)
     if not refusal.funding:  # (b)
-        ended = make_room(world, run, stage_max=1)
-        if ended is not None and ended.cuts and isinstance(ended.paid, Fit):
+        ended = ending_fillers(world, run)
+        if ended is not None:
             return kept(world, run, _needs_cuts(run, refusal, ended, world.now))
     opening = _opening(world, run, refusal)
     if opening is not None:  # (c)

@@ -6,24 +6,24 @@ start the run sooner is never printed. Each kind tries a bounded number of chang
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from planner import forecast
-from planner.admit import Fit, Refusal, fit
+from planner.admit import Fit, fit
+from planner.cuts import ending_fillers
 from planner.elastic import HeldGroup, desired_for, held_groups, leaving
 from planner.family import admits
 from planner.instants import go_duration, rfc3339, starts
-from planner.model import Confidence, Decision, FundingClass, Reason, Remedy, Run, Verdict
+from planner.model import Confidence, Decision, FundingClass, Reason, Remedy, Run
 from planner.outlook import Outlook
 from planner.shape import group_gpus
 from planner.values import dataclass
 from planner.world import World
 
 OTHERS_MAX = 16  # runs that are tried for shrinking, and owners that are tried as sponsors
+SPAN_MIN, SPAN_MAX = 60, 366 * 86400  # durations worth proposing
 PLACEMENT = (Reason.NO_CAPACITY, Reason.NO_TOPOLOGY, Reason.NO_SPARE_NODE)
-HOURS = (Reason.GPU_HOUR_CAP, Reason.AGGREGATE_CAP, Reason.LENDING_CAP)
-SPANS = tuple(hours * 3600 for hours in (24, 12, 8, 4, 2, 1))
 
 
 def add(world: World, run: Run, decision: Decision) -> Decision:
@@ -65,23 +65,37 @@ class _Desk:
                 yield remedy
 
     def _ask_less(self) -> Remedy | None:
-        """The largest smaller size that starts now. A malleable run already starts at any width it accepts."""
+        """The largest smaller size that starts now, or where nothing else is promised, at a known instant.
+
+        A malleable run already starts at any width it accepts.
+        """
         run = self._run
         if run.malleable is not None:
             return None
         unit = group_gpus(run) or run.gpus_per_pod
-        # Less needs less: the answer is found by halves, below what the fleet could give at all.
-        low, high = 0, min(run.gpus_total - 1, self._outlook.gpus_most()) // unit
-        while low < high:
-            middle = (low + high + 1) // 2
-            if isinstance(fit(self._world, replace(run, gpus_total=middle * unit)), Fit):
-                low = middle
-            else:
-                high = middle - 1
-        if not low:
+        # What the fleet could give at all is a bound now; later it may be more.
+        now, later = min(run.gpus_total - 1, self._outlook.gpus_most()) // unit, (run.gpus_total - 1) // unit
+        found = self._most(now, later, lambda units: replace(run, gpus_total=units * unit))
+        if found is None:
             return None
-        gpus = low * unit
-        return self._remedy("AskLess", f"ask for {gpus}", f"plan --gpus {gpus}", self._world.now)
+        gpus, start_at = found[0] * unit, found[1].start_at
+        return self._remedy("AskLess", f"ask for {gpus}", f"plan --gpus {gpus}", start_at)
+
+    def _most(self, now: int, later: int, change: Callable[[int], Run]) -> tuple[int, _Better] | None:
+        """The most of something with which the run starts now, else, if it waits for no instant, at a known one."""
+        for high, worth in ((now, self._at_once), (later, self._try)):
+            best: tuple[int, _Better] | None = None
+            low = 0
+            while low < high:  # less needs less: found by halves
+                middle = (low + high + 1) // 2
+                better = worth(change(middle))
+                if better is None:
+                    high = middle - 1
+                else:
+                    low, best = middle, (middle, better)
+            if best is not None or self._decision.earliest_start is not None:
+                return best
+        return None
 
     def _shrink_other(self) -> Remedy | None:
         """Of the malleable runs that could give enough alone the one that gives least, then by key (E1)."""
@@ -135,7 +149,7 @@ class _Desk:
         return isinstance(fit(self._world.without(lease.key for lease in gone), self._run), Fit)
 
     def _add_sponsor(self) -> Remedy | None:
-        """The first owner by name, not named yet, whose lending admits the run and whose help is enough."""
+        """Of the owners that are not named and whose lending admits the run, the soonest help, then by name."""
         if self._lacks_place:
             return None
         funding, tree = self._run.funding, self._world.tree
@@ -148,14 +162,18 @@ class _Desk:
                 admits(purse.envelope.lending, self._run.owner) for purse in tree.of_flavor(owner, self._run.flavor)
             )
         ]
+        best: tuple[int, str, int] | None = None
         for owner in lenders[:OTHERS_MAX]:
-            changed = with_sponsor(self._run, owner)
-            better = self._try(changed)
+            better = self._try(with_sponsor(self._run, owner))
             lent = _borrowed(better, owner)
-            if better is not None and lent:
-                command = f"plan --sponsor {owner}"
-                return self._remedy("AddSponsor", f"sponsor {owner} adds {lent}", command, better.start_at)
-        return None
+            if better is not None and lent and (best is None or better.start_at < best[0]):
+                best = better.start_at, owner, lent
+            if best is not None and best[0] == self._world.now:
+                break
+        if best is None:
+            return None
+        start_at, owner, lent = best
+        return self._remedy("AddSponsor", f"sponsor {owner} adds {lent}", f"plan --sponsor {owner}", start_at)
 
     def _allow_borrow(self) -> Remedy | None:
         funding = self._run.funding
@@ -181,7 +199,7 @@ class _Desk:
         return self._remedy("RaiseBorrowLimit", f"raise maxBorrowGPUs to {gpus}", command, better.start_at)
 
     def _allow_spread(self) -> Remedy | None:
-        if self._run.cross_group_spread or not self._lacks_place:
+        if self._run.cross_group_spread:
             return None
         better = self._try(replace(self._run, cross_group_spread=True))
         if better is None:
@@ -197,21 +215,23 @@ class _Desk:
         return self._remedy("DropSpares", "go without spares", "plan --spares 0", better.start_at)
 
     def _set_duration(self) -> Remedy | None:
-        """The longest span worth trying with which it starts now: one that ends before a promise, or a round one."""
-        for span in self._spans()[:OTHERS_MAX]:
-            if isinstance(fit(self._world, replace(self._run, duration=span)), Fit):
-                words = go_duration(span)
-                command = f"plan --duration {words}"
-                return self._remedy("SetDuration", f"set a duration of {words}", command, self._world.now)
-        return None
+        """The longest span with which it starts: promises end a gap (F3), GPU-hours pay for shorter work (C2)."""
+        run = self._run
+        if self._lacks_place and not self._promises_to_others():
+            return None
+        longest = SPAN_MAX if run.duration is None else run.duration - 1
+        if longest < SPAN_MIN:
+            return None
+        spans = longest - SPAN_MIN + 1
+        found = self._most(spans, spans, lambda nth: replace(run, duration=SPAN_MIN + nth - 1))
+        if found is None:
+            return None
+        words = go_duration(SPAN_MIN + found[0] - 1)
+        return self._remedy("SetDuration", f"set a duration of {words}", f"plan --duration {words}", found[1].start_at)
 
-    def _spans(self) -> list[int]:
-        """Promises end a gap that shorter work could use (F3); GPU-hours pay for shorter work (C2)."""
-        starts_at = (made.earliest_start for made in self._world.reservations if made.run_key != self._run.key)
-        gaps = {start - self._world.now for start in starts_at if start is not None}
-        spans = gaps | set(SPANS) if self._decision.reason in HOURS else gaps
-        most = self._run.duration
-        return sorted((span for span in spans if span > 0 and (most is None or span < most)), reverse=True)
+    def _promises_to_others(self) -> bool:
+        promised = (made for made in self._world.reservations if made.earliest_start is not None)
+        return any(made.run_key != self._run.key for made in promised)
 
     def _wait(self) -> Remedy | None:
         """Where the forecast is exact, waiting is a remedy that was tried: the forecast itself."""
@@ -220,20 +240,21 @@ class _Desk:
             return None
         return self._remedy("Wait", "wait", f"plan --at {rfc3339(start)}", start)
 
+    def _at_once(self, changed: Run) -> _Better | None:
+        answer = fit(self._world, changed)
+        return _Better(start_at=self._world.now, fit=answer) if isinstance(answer, Fit) else None
+
     def _try(self, changed: Run) -> _Better | None:
         """Whether the changed run starts now or, at a known instant, sooner than the plan says."""
         answer = fit(self._world, changed)
         if isinstance(answer, Fit):
             return _Better(start_at=self._world.now, fit=answer)
-        if not self._waits_for_payer() or not isinstance(answer, Refusal):
-            return None
         opening = forecast.first_opening(self._world, changed, answer, until=self._decision.earliest_start)
         if opening is None or opening.instant == self._decision.earliest_start:
             return None
+        if not answer.funding and ending_fillers(self._world, changed) is not None:
+            return None  # F1 (b) comes first: it would be promised cuts, not that instant
         return _Better(start_at=opening.instant, fit=opening.fit)
-
-    def _waits_for_payer(self) -> bool:
-        return self._decision.verdict is Verdict.REFUSE or self._decision.earliest_start is None
 
     def _remedy(self, kind: str, words: str, command: str, start_at: int) -> Remedy:
         message = f"{words}: {starts(start_at, self._world.now)}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 from planner import fold
@@ -127,7 +128,10 @@ class World:
 
     def room_without(self, leases: Iterable[Lease], run: Run, only: Domain | None = None) -> Room:
         """The same as if those leases were closed: where only room is asked for, the books need no copy."""
-        return self.fleet.without(leases, self.index.pods()).room(run, self.view(run), only)
+        gone = tuple(leases)
+        fleet = self.fleet.without(gone, self.index.pods())
+        view = replace(self.view(run), known_ends=self.known_ends.without(gone, fleet.use))
+        return fleet.room(run, view, only)
 
     def pod(self, ref: tuple[str, str, str]) -> Pod | None:
         """The pod of that namespace, name and UID, if it exists."""

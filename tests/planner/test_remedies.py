@@ -162,7 +162,7 @@ def test_set_duration_ends_before_the_promise() -> None:
 def test_set_duration_that_the_gpu_hours_left_pay_for() -> None:
     decision = planned(ONE + "budget rai org:ai:rai\nenv rai/e 8 hours=40\n", "rai/big 8 per=8")
     assert told(decision) == "refuse GPUHourCap"
-    assert remedy(decision, "SetDuration")[1] == "plan --duration 4h"
+    assert remedy(decision, "SetDuration")[1] == "plan --duration 5h"
 
 
 def test_wait_where_the_forecast_is_exact() -> None:
@@ -180,7 +180,7 @@ CHANGES = {
     "RaiseBorrowLimit": lambda run, word: replace(run, funding=replace(run.funding, borrow_gpus_max=int(word))),
     "AllowSpread": lambda run, _: replace(run, cross_group_spread=True),
     "DropSpares": lambda run, word: replace(run, spares_per_group=int(word)),
-    "SetDuration": lambda run, word: replace(run, duration={"1h30m": 5400, "4h": 14400}[word]),
+    "SetDuration": lambda run, word: replace(run, duration={"1h30m": 5400, "5h": 18000}[word]),
 }
 
 
