@@ -32,7 +32,7 @@ control-plane: venv ## build etcd, kube-apiserver, KWOK into a cache outside the
 crds: venv ## generate crds/*.yaml from the pydantic models
 	$(BIN)/python -m kubectl_runs.wire.crds
 
-docs: venv ## generate docs/cli from the commands
+docs: venv ## generate docs/cli from the commands, and the index of docs/decisions
 	$(BIN)/python -m docs.generate
 
 clean: ## remove the virtual environment and what builds made; the control plane's cache stays
