@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 
 from kubectl_runs.commit.chain import Tip, link
-from kubectl_runs.commit.steps import Outcome, Steps, all_of, attempt, good
+from kubectl_runs.commit.steps import Outcome, Steps, all_of, good, try_one
 from kubectl_runs.errors import RunsError
 from kubectl_runs.store.protocol import Forbidden, Get, List, NotFound, Object, Reply, Request, StoreError
 from kubectl_runs.wire import decode, encode
@@ -111,11 +111,11 @@ def extend(reading: Reading, entries: Sequence[Object]) -> tuple[Reading, tuple[
 
 def _read_base() -> Steps[tuple[Object | None, int]]:
     """6.1: first `base`, so that nothing between it and the entries can be missed."""
-    outcome = yield from attempt(Get(kind=LEDGER, name=BASE_NAME))
+    outcome = yield from try_one(Get(kind=LEDGER, name=BASE_NAME))
     if isinstance(outcome, NotFound):
         server_time = outcome.server_time
         if server_time is None:
-            server_time = good((yield from attempt(List(kind=LEDGER)))).server_time
+            server_time = good((yield from try_one(List(kind=LEDGER)))).server_time
         return None, server_time
     reply = good(outcome)
     return reply.object, reply.server_time
@@ -167,7 +167,7 @@ def _read_numbers(
         elif number not in asked_again and _any_above(outcomes, number):
             # 6.1: in one batch 1 may answer "none" before 1 and 2 land, and 2 after: ask for the missing once more.
             asked_again.add(number)
-            outcomes[number] = yield from attempt(_get_entry(number))
+            outcomes[number] = yield from try_one(_get_entry(number))
         else:
             return found
 

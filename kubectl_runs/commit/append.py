@@ -6,7 +6,7 @@ Decides whether a draft is in the ledger, has to be planned again, or nobody kno
 from __future__ import annotations
 
 from kubectl_runs.commit.draft import Draft, entry_object
-from kubectl_runs.commit.steps import Means, Steps, Wait, attempt
+from kubectl_runs.commit.steps import Means, Steps, Wait, try_one
 from kubectl_runs.commit.touches import Surroundings, may_rebase
 from kubectl_runs.errors import OutcomeUnknown
 from kubectl_runs.read import Reading, catch_up, extend
@@ -95,7 +95,7 @@ def create_once(body: Object, nonce: str) -> Steps[Object | StoreError | None]:
     for turn in range(READ_BACKS_MAX):
         if turn:
             yield Wait(PAUSE_SECONDS * turn)
-        outcome = yield from attempt(Create(kind=LEDGER_ENTRY, object=body))
+        outcome = yield from try_one(Create(kind=LEDGER_ENTRY, object=body))
         if isinstance(outcome, Reply):
             return outcome.object
         if isinstance(outcome, AlreadyExists):
@@ -106,7 +106,7 @@ def create_once(body: Object, nonce: str) -> Steps[Object | StoreError | None]:
         if not refused and not isinstance(outcome, Unknown | Unavailable):
             raise outcome
         unknown = unknown or isinstance(outcome, Unknown)
-        found = yield from attempt(Get(kind=LEDGER_ENTRY, name=body["metadata"]["name"]))
+        found = yield from try_one(Get(kind=LEDGER_ENTRY, name=body["metadata"]["name"]))
         if isinstance(found, Reply):
             return found.object if found.object["spec"].get("nonce") == nonce else None
         if isinstance(found, NotFound) and refused:

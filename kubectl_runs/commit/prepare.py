@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kubectl_runs.commit.steps import Steps, all_of, attempt, must
+from kubectl_runs.commit.steps import Steps, all_of, must, try_one
 from kubectl_runs.errors import RunsError
 from kubectl_runs.store.protocol import (
     AlreadyExists,
@@ -75,13 +75,13 @@ def create_run(manifest: Object) -> Steps[tuple[Object, bool]]:
     body = {**manifest, "metadata": metadata}
     lost: StoreError | None = None
     for _ in range(PATIENCE):
-        outcome = yield from attempt(Create(kind=RUN, object=body))
+        outcome = yield from try_one(Create(kind=RUN, object=body))
         if isinstance(outcome, Reply):
             return outcome.object, True
         if not isinstance(outcome, Unknown | AlreadyExists):
             raise outcome
         lost = outcome
-        found = yield from attempt(Get(kind=RUN, name=metadata["name"], namespace=metadata["namespace"]))
+        found = yield from try_one(Get(kind=RUN, name=metadata["name"], namespace=metadata["namespace"]))
         if isinstance(found, Reply):
             return found.object, False
         if not isinstance(found, NotFound):
@@ -134,7 +134,7 @@ def prepare(
         yield from delete_pods(before.namespace, (*kept, *made))
         if service is not None:
             name, uid = service["metadata"]["name"], service["metadata"]["uid"]
-            yield from attempt(Delete(kind=SERVICE, name=name, namespace=before.namespace, uid=uid))
+            yield from try_one(Delete(kind=SERVICE, name=name, namespace=before.namespace, uid=uid))
         raise _refusal(run, failed)
     ready_at = max([now, *(outcome.server_time for outcome in created if isinstance(outcome, Reply))])
     pods = tuple(sorted((*kept, *made), key=lambda each: each.rank.rank))
@@ -187,16 +187,16 @@ def _check_service(body: Object, outcome: Reply | StoreError) -> Steps[StoreErro
     for _ in range(PATIENCE):
         if not isinstance(outcome, Unknown | AlreadyExists):
             break
-        outcome = yield from attempt(Get(kind=SERVICE, name=name, namespace=namespace))
+        outcome = yield from try_one(Get(kind=SERVICE, name=name, namespace=namespace))
         if isinstance(outcome, Reply) and not _owned(outcome.object, uid):
             if not _owned(outcome.object):
                 return AlreadyExists(f"service {name} exists and is no run's; the run needs that name")
             # The garbage collector is about to delete it: it must not do so later, under this run.
             old = outcome.object["metadata"]["uid"]
-            yield from attempt(Delete(kind=SERVICE, name=name, namespace=namespace, uid=old))
-            outcome = yield from attempt(Create(kind=SERVICE, object=body))
+            yield from try_one(Delete(kind=SERVICE, name=name, namespace=namespace, uid=old))
+            outcome = yield from try_one(Create(kind=SERVICE, object=body))
         elif isinstance(outcome, NotFound):
-            outcome = yield from attempt(Create(kind=SERVICE, object=body))
+            outcome = yield from try_one(Create(kind=SERVICE, object=body))
     return outcome if isinstance(outcome, StoreError) else None
 
 

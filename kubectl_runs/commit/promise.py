@@ -7,7 +7,7 @@ creationTimestamp, by which places in the queue go, stays (F1 d, F2).
 from __future__ import annotations
 
 from kubectl_runs.commit.roll_forward import Unfinished
-from kubectl_runs.commit.steps import Outcome, Steps, attempt
+from kubectl_runs.commit.steps import Outcome, Steps, try_one
 from kubectl_runs.read import Reading
 from kubectl_runs.store.protocol import (
     AlreadyExists,
@@ -44,20 +44,20 @@ def _write(entry: Entry, promise: Reservation, reading: Reading, status: Json | 
     there = reading.object(RESERVATION, promise.key)
     outcome: Outcome
     if there is None:
-        outcome = yield from attempt(_create(promise, spec))
+        outcome = yield from try_one(_create(promise, spec))
         if isinstance(outcome, AlreadyExists):
-            outcome = yield from attempt(Get(kind=RESERVATION, name=promise.name, namespace=promise.namespace))
+            outcome = yield from try_one(Get(kind=RESERVATION, name=promise.name, namespace=promise.namespace))
         there = outcome.object if isinstance(outcome, Reply) else None
     else:
         outcome = Reply(server_time=0, object=there)
     if there is not None and there["spec"]["runRef"]["uid"] != promise.run_uid:
         outcome = yield from _replace_namesake(there, promise, spec)
     elif there is not None and there["spec"] != spec:
-        outcome = yield from attempt(Replace(kind=RESERVATION, object={**there, "spec": spec}))
+        outcome = yield from try_one(Replace(kind=RESERVATION, object={**there, "spec": spec}))
     if isinstance(outcome, StoreError):
         return [(f"reservation {promise.key} is not written", outcome)]
     state = ReservationState.ACTIVE if entry.kind is EntryKind.CUT else state_of(promise)
-    yield from attempt(_patch(promise.namespace, promise.name, {**(status or {}), "state": state.value}))
+    yield from try_one(_patch(promise.namespace, promise.name, {**(status or {}), "state": state.value}))
     return []
 
 
@@ -73,10 +73,10 @@ def _create(promise: Reservation, spec: Json) -> Request:
 def _replace_namesake(there: Object, promise: Reservation, spec: Json) -> Steps[Outcome]:
     """The reservation of an earlier run of this name goes; its place in the queue is not inherited."""
     uid = there["metadata"]["uid"]
-    gone = yield from attempt(Delete(kind=RESERVATION, name=promise.name, namespace=promise.namespace, uid=uid))
+    gone = yield from try_one(Delete(kind=RESERVATION, name=promise.name, namespace=promise.namespace, uid=uid))
     if isinstance(gone, StoreError) and not isinstance(gone, NotFound):
         return gone
-    return (yield from attempt(_create(promise, spec)))
+    return (yield from try_one(_create(promise, spec)))
 
 
 def _conclude(entry: Entry, reading: Reading) -> Steps[None]:
@@ -95,14 +95,14 @@ def _conclude(entry: Entry, reading: Reading) -> Steps[None]:
         status = {"state": ReservationState.CANCELED.value, "reason": "Canceled"}
     else:
         return
-    yield from attempt(_patch(promise.namespace, promise.name, status))
+    yield from try_one(_patch(promise.namespace, promise.name, status))
 
 
 def conclude(reading: Reading, key: str, state: ReservationState, reason: str) -> Steps[None]:
     """The same for a command that knows it."""
     namespace, _, name = key.partition("/")
     if reading.object(RESERVATION, key) is not None:
-        yield from attempt(_patch(namespace, name, {"state": state.value, "reason": reason}))
+        yield from try_one(_patch(namespace, name, {"state": state.value, "reason": reason}))
 
 
 def _patch(namespace: str, name: str, status: Json) -> Request:

@@ -17,7 +17,7 @@ from kubectl_runs.commit.life import Life, Stage, life
 from kubectl_runs.commit.promise import conclude, write_promise
 from kubectl_runs.commit.roll_forward import Rolled, roll_forward, stop
 from kubectl_runs.commit.status import write_status
-from kubectl_runs.commit.steps import Means, Steps, attempt
+from kubectl_runs.commit.steps import Means, Steps, try_one
 from kubectl_runs.commit.swap import ends_of_plan, may_resolve, rescue_plan, swap
 from kubectl_runs.commit.width import too_wide
 from kubectl_runs.read import Reading, read
@@ -154,7 +154,7 @@ def release(run_object: Object) -> Steps[None]:
     if left == (metadata.get("finalizers") or []):
         return
     patch = {"metadata": {"finalizers": left, "uid": metadata["uid"]}}
-    outcome = yield from attempt(Patch(kind=RUN, name=metadata["name"], namespace=metadata["namespace"], patch=patch))
+    outcome = yield from try_one(Patch(kind=RUN, name=metadata["name"], namespace=metadata["namespace"], patch=patch))
     if isinstance(outcome, StoreError) and not isinstance(outcome, NotFound | Conflict):
         raise outcome
 

@@ -53,7 +53,7 @@ Planner = Callable[[Reading, Run], Decision]
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
-class _Attempt:
+class _Progress:
     """What one command carries from plan to plan: the run, its reading, and the pods it has prepared."""
 
     run: Object
@@ -68,7 +68,7 @@ def begin(
 ) -> Steps[Begun]:
     """Carry a run from its manifest (or its object) to a start, a promise or a refusal."""
     namespace = manifest["metadata"]["namespace"]
-    state = _Attempt(run=manifest, reading=reading, prepared=Prepared(namespace=namespace, nonce=means.nonce()))
+    state = _Progress(run=manifest, reading=reading, prepared=Prepared(namespace=namespace, nonce=means.nonce()))
     try:
         for turn in range(PLANS_MAX):
             begun = yield from _once(state, means, plan, check_plan, grows)
@@ -87,7 +87,7 @@ def begin(
     raise RunsError(f"run {_key(manifest)} was overtaken {PLANS_MAX} times, nothing is held; try again")
 
 
-def _once(state: _Attempt, means: Means, plan: Planner, check_plan: str, grows: bool) -> Steps[Begun | None]:
+def _once(state: _Progress, means: Means, plan: Planner, check_plan: str, grows: bool) -> Steps[Begun | None]:
     """One plan and, if it says so, one append; None: plan again."""
     known = state.reading.object(RUN, _key(state.run))
     if known is not None and known["metadata"]["uid"] == state.run["metadata"].get("uid", known["metadata"]["uid"]):
@@ -111,7 +111,7 @@ def _once(state: _Attempt, means: Means, plan: Planner, check_plan: str, grows: 
     return Begun(decision=decision, run=state.run, life=lived, reading=state.reading)
 
 
-def _take_back(state: _Attempt) -> Steps[None]:
+def _take_back(state: _Progress) -> Steps[None]:
     """6.3: a command that loses deletes its own pods; one that is refused leaves no Run either."""
     yield from delete_pods(state.prepared.namespace, state.prepared.pods)
     if state.made_run:
@@ -119,7 +119,7 @@ def _take_back(state: _Attempt) -> Steps[None]:
 
 
 def _start(
-    state: _Attempt, run: Run, lived: Life, decision: Decision, means: Means, grows: bool
+    state: _Progress, run: Run, lived: Life, decision: Decision, means: Means, grows: bool
 ) -> Steps[Begun | None]:
     yield from check_claims(state.run)
     yield from _ensure_run(state)
@@ -142,7 +142,7 @@ def _start(
     return (yield from _finish(state, run, decision, appended, means))
 
 
-def _reserve(state: _Attempt, run: Run, lived: Life, decision: Decision, means: Means) -> Steps[Begun | None]:
+def _reserve(state: _Progress, run: Run, lived: Life, decision: Decision, means: Means) -> Steps[Begun | None]:
     standing = _standing(state.reading, run)
     if standing is not None and not _better(decision, standing, state.reading.now):
         # F2: re-planning never makes a promised start later; the promise stands as it is.
@@ -156,14 +156,14 @@ def _reserve(state: _Attempt, run: Run, lived: Life, decision: Decision, means: 
     return (yield from _finish(state, run, decision, appended, means))
 
 
-def _ensure_run(state: _Attempt) -> Steps[None]:
+def _ensure_run(state: _Progress) -> Steps[None]:
     """6.3: the Run exists, with our finalizer, before anything is prepared for it."""
     if not state.run["metadata"].get("uid"):
         state.run, state.made_run = yield from create_run(state.run)
     state.run = yield from add_finalizer(state.run)
 
 
-def _append(state: _Attempt, draft: Draft, means: Means) -> Steps[Appended | None]:
+def _append(state: _Progress, draft: Draft, means: Means) -> Steps[Appended | None]:
     """Append; None where it has to be planned again, from what `state.reading` then holds."""
     outcome = yield from append(draft, state.reading, means)
     if isinstance(outcome, Appended):
@@ -181,13 +181,13 @@ def _append(state: _Attempt, draft: Draft, means: Means) -> Steps[Appended | Non
     return None
 
 
-def _catch_up(state: _Attempt) -> Steps[None]:
+def _catch_up(state: _Progress) -> Steps[None]:
     """What others have appended meanwhile."""
     reading, _ = yield from catch_up(state.reading)
     yield from _take(state, reading)
 
 
-def _take(state: _Attempt, reading: Reading) -> Steps[None]:
+def _take(state: _Progress, reading: Reading) -> Steps[None]:
     """Go on from a reading that was caught up, or read anew where entries alone do not tell enough.
 
     What others opened and closed is in their entries; what was done to this run is in the Run (6.7).
@@ -199,7 +199,7 @@ def _take(state: _Attempt, reading: Reading) -> Steps[None]:
     state.reading = (yield from read(runs=(key,))) if mine or old else reading
 
 
-def _finish(state: _Attempt, run: Run, decision: Decision, appended: Appended, means: Means) -> Steps[Begun]:
+def _finish(state: _Progress, run: Run, decision: Decision, appended: Appended, means: Means) -> Steps[Begun]:
     """6.5: roll the own entry forward, write the status, move base."""
     reading, entry = appended.reading, appended.entry
     run = replace(run, uid=state.run["metadata"]["uid"])

@@ -62,7 +62,7 @@ def _carry_out(asked: Batch | Wait, store: Store) -> tuple[Outcome, ...]:
     return tuple(store.perform_all(asked)) if asked else ()
 
 
-def attempt(request: Request) -> Steps[Outcome]:
+def try_one(request: Request) -> Steps[Outcome]:
     """One request; its error is a value."""
     (outcome,) = yield (request,)
     return outcome
@@ -70,7 +70,7 @@ def attempt(request: Request) -> Steps[Outcome]:
 
 def must(request: Request) -> Steps[Reply]:
     """One request that has to succeed; its error is raised."""
-    return good((yield from attempt(request)))
+    return good((yield from try_one(request)))
 
 
 def good(outcome: Outcome) -> Reply:

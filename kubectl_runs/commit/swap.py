@@ -16,7 +16,7 @@ from kubectl_runs.commit.draft import Draft, run_ref
 from kubectl_runs.commit.life import Life
 from kubectl_runs.commit.prepare import Prepared, delete_pods, prepare
 from kubectl_runs.commit.roll_forward import Rolled, roll_forward
-from kubectl_runs.commit.steps import Means, Steps, attempt
+from kubectl_runs.commit.steps import Means, Steps, try_one
 from kubectl_runs.read import Reading
 from kubectl_runs.store.protocol import MayI, Object, Reply
 from kubectl_runs.wire import decode, encode
@@ -59,7 +59,7 @@ def _in_use(reading: Reading, plan: RescuePlan) -> bool:
 
 def may_resolve() -> Steps[bool]:
     """Section 7: whether this user may append a Swap."""
-    outcome = yield from attempt(MayI(verb="resolve", kind=LEDGER_ENTRY))
+    outcome = yield from try_one(MayI(verb="resolve", kind=LEDGER_ENTRY))
     return isinstance(outcome, Reply) and outcome.allowed
 
 

@@ -7,7 +7,7 @@ may have come in between, and must not lose its Run.
 from __future__ import annotations
 
 from kubectl_runs.commit.life import life
-from kubectl_runs.commit.steps import Steps, attempt
+from kubectl_runs.commit.steps import Steps, try_one
 from kubectl_runs.read import read
 from kubectl_runs.store.protocol import Delete, List, Object, Patch, Reply, StoreError
 from kubectl_runs.wire import decode
@@ -23,9 +23,9 @@ def withdraw_run(run: Object, nonce: str) -> Steps[None]:
         return
     # Compare-and-swap: whoever wrote to the Run since it was made keeps it.
     bare = {"metadata": {"finalizers": None, "resourceVersion": metadata["resourceVersion"]}}
-    freed = yield from attempt(Patch(kind=RUN, name=name, namespace=namespace, patch=bare))
+    freed = yield from try_one(Patch(kind=RUN, name=name, namespace=namespace, patch=bare))
     if isinstance(freed, Reply):
-        yield from attempt(Delete(kind=RUN, name=name, namespace=namespace, uid=metadata["uid"]))
+        yield from try_one(Delete(kind=RUN, name=name, namespace=namespace, uid=metadata["uid"]))
 
 
 def _begun_by_others(run: Object, nonce: str) -> Steps[bool]:
@@ -41,7 +41,7 @@ def _begun_by_others(run: Object, nonce: str) -> Steps[bool]:
         return True
     if any(entry.run is not None and entry.run.uid == decoded.uid for entry in reading.snapshot.entries):
         return True
-    listed = yield from attempt(List(kind=POD, namespace=metadata["namespace"]))
+    listed = yield from try_one(List(kind=POD, namespace=metadata["namespace"]))
     pods = listed.items if isinstance(listed, Reply) else ()
     others = [pod for pod in pods if f"-{nonce[:NONCE_DIGITS]}-" not in pod["metadata"]["name"]]
     owners = [owner for pod in others for owner in pod["metadata"].get("ownerReferences") or ()]

@@ -11,7 +11,7 @@ from typing import Any
 
 from kubectl_runs.commit import append as append_module
 from kubectl_runs.commit import base, closing, life, start, submit, sweep, touches
-from kubectl_runs.commit.steps import Steps, attempt
+from kubectl_runs.commit.steps import Steps, try_one
 from kubectl_runs.read import Reading
 from kubectl_runs.store.protocol import AlreadyExists, Create, Get, Object, Reply, StoreError, Unknown
 from kubectl_runs.wire.kinds import LEDGER_ENTRY
@@ -25,10 +25,10 @@ def no_nonce(patch: Patch) -> None:
     """6.4: whatever is found under the number is taken for mine."""
 
     def create_once(body: Object, _nonce: str) -> Steps[Object | StoreError | None]:
-        outcome = yield from attempt(Create(kind=LEDGER_ENTRY, object=body))
+        outcome = yield from try_one(Create(kind=LEDGER_ENTRY, object=body))
         if isinstance(outcome, Reply):
             return outcome.object
-        found = yield from attempt(Get(kind=LEDGER_ENTRY, name=body["metadata"]["name"]))
+        found = yield from try_one(Get(kind=LEDGER_ENTRY, name=body["metadata"]["name"]))
         return found.object if isinstance(found, Reply) else outcome
 
     patch(append_module, "create_once", create_once)
@@ -38,7 +38,7 @@ def no_read_back(patch: Patch) -> None:
     """6.4: a lost reply is taken for a refusal, and the draft goes to the next number."""
 
     def create_once(body: Object, _nonce: str) -> Steps[Object | StoreError | None]:
-        outcome = yield from attempt(Create(kind=LEDGER_ENTRY, object=body))
+        outcome = yield from try_one(Create(kind=LEDGER_ENTRY, object=body))
         if isinstance(outcome, Reply):
             return outcome.object
         return None if isinstance(outcome, AlreadyExists | Unknown) else outcome
