@@ -1,6 +1,6 @@
 """`make demo`: a story that a stranger follows in a minute, on a fresh sandbox, each command before its output.
 
-Every line is what the real commands print. Nothing is prepared but an empty sandbox, two manifests and a clock that
+Every line is what the real commands print. Nothing is prepared but an empty sandbox, three manifests and a clock that
 stands still until it is moved; the folder goes when the story ends.
 """
 

@@ -1,6 +1,6 @@
-"""One attempt at placing a run: domains filled in the order of P3, spares put beside their groups (P4).
+"""One try at placing a run: domains filled in the order of P3, spares put beside their groups (P4).
 
-Keeps the bays as they fill and the groups placed so far. Which attempts are made, and in which order, is `pack`.
+Keeps the bays as they fill and the groups placed so far. Which are made, and in which order, is `pack`.
 """
 
 from __future__ import annotations

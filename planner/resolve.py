@@ -1,7 +1,7 @@
 """What becomes of a reservation when it is activated: start, start after cuts, or wait on (R1-R5, 6.9).
 
 Decides for one reservation, due or not; whether it may be activated before its time is the command's. Who has to yield
-is `resolve`.
+is `cuts`.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Nothing here decides. Instants are whole Unix seconds in UTC and spans are whole seconds, so GPU-hours are integer
 GPU-seconds. Keys of runs are `namespace/name`; a payer is written `budget/envelope`; a domain `region/cluster/fabric`.
 
-Each module holds one topic: `words`, `fleet`, `budgets`, `runs` (with leases and reservations), `ledger`, `snapshot`
-(what goes in) and `decision` (what comes out). Everything outside imports from `planner.model`.
+Each module holds one topic: `vocabulary`, `fleet`, `budgets`, `runs` (with leases and reservations), `ledger`,
+`snapshot` (what goes in) and `decision` (what comes out). Everything outside imports from `planner.model`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from planner.model.ledger import (
 )
 from planner.model.runs import Funding, Lease, Malleable, PayerShare, PodRef, Reservation, Run, SliceGroup, SliceNode
 from planner.model.snapshot import Snapshot
-from planner.model.words import (
+from planner.model.vocabulary import (
     DAY,
     Closure,
     Confidence,

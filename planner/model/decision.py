@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planner.model.ledger import Freeze, Token
 from planner.model.runs import PayerShare
-from planner.model.words import Closure, Confidence, Domain, FundingClass, Payer, Reason, Role, Verdict
+from planner.model.vocabulary import Closure, Confidence, Domain, FundingClass, Payer, Reason, Role, Verdict
 from planner.values import dataclass
 
 

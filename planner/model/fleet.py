@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from planner.model.words import Domain
+from planner.model.vocabulary import Domain
 from planner.values import dataclass, field
 
 

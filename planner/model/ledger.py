@@ -7,7 +7,7 @@ from typing import Any
 
 from planner.model.budgets import Budget
 from planner.model.runs import PodRef, Reservation
-from planner.model.words import EntryKind, FundingClass, Opening, Payer, Role
+from planner.model.vocabulary import EntryKind, FundingClass, Opening, Payer, Role
 from planner.values import dataclass
 
 NO_DIGEST = "sha256:" + "0" * 64

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from planner.model.fleet import PodNeeds, Selector
-from planner.model.words import FundingClass, Opening, Payer, ReservationState, Role
+from planner.model.vocabulary import FundingClass, Opening, Payer, ReservationState, Role
 from planner.values import dataclass
 
 
