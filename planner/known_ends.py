@@ -50,7 +50,7 @@ class KnownEnds:
             return self.by_node
         gone = {lease.key: lease.node for lease in leases}
         touched = {node for node in gone.values() if node in self._ends}
-        return self.by_node | {node: self.on_node(node, use[node], gone) for node in touched}
+        return self.by_node | {node: self.on_node(node, use[node], gone) for node in sorted(touched)}
 
     def _give_back_room(self, end: int, lease: Lease) -> None:
         hold = Hold(end, FOREVER, -lease.gpus)
