@@ -24,9 +24,10 @@ from kubectl_runs.wire.kinds import (
     RUN,
     Kind,
 )
-from planner.audit import Evidence
+from kubectl_runs.wire.pods import SCHEDULER_NAME
+from planner.audit import Evidence, Resolution
 from planner.digest import digest
-from planner.model import Snapshot
+from planner.model import Snapshot, Token
 
 _BEFORE_ENTRIES = (RUN, RESERVATION, LEASE, POD, NODE, BUDGET, NAMESPACE)
 
@@ -60,6 +61,8 @@ def evidence_of(objects: Iterable[Object]) -> Evidence:
     """Digests of the leases' specs, phases of runs, and which namespaces exist."""
     specs: dict[str, str] = {}
     phases: dict[str, str] = {}
+    own_pods: set[str] = set()
+    resolutions: dict[str, Resolution] = {}
     namespaces: set[str] | None = None
     for obj in objects:
         kind, metadata = obj.get("kind"), obj.get("metadata") or {}
@@ -68,11 +71,38 @@ def evidence_of(objects: Iterable[Object]) -> Evidence:
             specs[key] = _digest(obj.get("spec"))
         elif kind == "Run":
             phases[key] = str((obj.get("status") or {}).get("phase") or "")
+        elif kind == "Pod" and (obj.get("spec") or {}).get("schedulerName") == SCHEDULER_NAME:
+            own_pods.add(key)
+        elif kind == "Reservation" and isinstance(told := (obj.get("status") or {}).get("resolution"), dict):
+            resolutions[key] = _resolution(told)
         elif kind == "Namespace":
             namespaces = namespaces or set()
             if (obj.get("status") or {}).get("phase") != "Terminating":
                 namespaces.add(str(metadata.get("name")))
-    return Evidence(lease_specs=specs, phases=phases, namespaces=None if namespaces is None else frozenset(namespaces))
+    return Evidence(
+        lease_specs=specs,
+        phases=phases,
+        own_pods=frozenset(own_pods),
+        resolutions=resolutions,
+        namespaces=None if namespaces is None else frozenset(namespaces),
+    )
+
+
+def _resolution(told: Object) -> Resolution:
+    """A status is read leniently (section 8): what has another shape says nothing."""
+    entry, seed, tokens, draws = (told.get(name) for name in ("entry", "seed", "conflictSet", "draws"))
+    shaped = isinstance(tokens, list) and all(isinstance(one, dict) for one in tokens)
+    picked = isinstance(draws, list) and all(isinstance(one, dict) and "pick" in one for one in draws)
+    return Resolution(
+        entry=entry if isinstance(entry, int) else None,
+        seed=seed if isinstance(seed, str) else None,
+        tokens=tuple(map(_token, tokens)) if tokens and shaped else None,
+        picks=tuple(str(one["pick"]) for one in draws) if draws and picked else None,
+    )
+
+
+def _token(told: Object) -> Token:
+    return Token(owner=str(told.get("owner")), run=str(told.get("run")), gpus=told.get("gpus", 0))
 
 
 def _digest(spec: Any) -> str:

@@ -13,13 +13,25 @@ from dataclasses import dataclass, replace
 from planner.audit_draws import draws
 from planner.audit_entries import once, replay
 from planner.audit_fleet import pods, terminal_runs
-from planner.audit_history import Check, Evidence, Finding, History, Result, Severity
+from planner.audit_history import Check, Evidence, Finding, History, Resolution, Result, Severity
 from planner.audit_leases import attested, closed_leases, conservation, objects
 from planner.audit_ledger import base, chain
 from planner.audit_walk import caps, gpus
 from planner.model import Snapshot
 
-__all__ = ["CHECKS", "Audit", "Check", "Evidence", "Finding", "Severity", "Tally", "audit", "audit_draw", "examine"]
+__all__ = [
+    "CHECKS",
+    "Audit",
+    "Check",
+    "Evidence",
+    "Finding",
+    "Resolution",
+    "Severity",
+    "Tally",
+    "audit",
+    "audit_draw",
+    "examine",
+]
 
 NO_EVIDENCE = Evidence()
 CHECKS: dict[Check, Callable[[History], Result]] = {

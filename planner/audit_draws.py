@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from planner.audit_history import Check, Findings, History, Result, closing_reason, entry_name
+from planner.audit_room import is_drawn, left_out, needless_picks
 from planner.audit_walk import State, before
 from planner.draw import ALGORITHM, budget_seed, frozen, order, seed_of
 from planner.instants import rfc3339
-from planner.model import Closure, DrawRecord, Entry, EntryKind, Freeze, Lease, Role, Token
+from planner.model import Closure, DrawRecord, Entry, EntryKind, Freeze, Lease, Token
 
 _SEED = re.compile("[0-9a-f]{64}")
 _LOTTERY = Closure.RANDOM_PREEMPT.value
@@ -21,15 +22,21 @@ def draws(history: History, seed: str = "") -> Result:
     found = Findings(Check.DRAWS)
     examined = 0
     frozen_before: dict[str, int] = {}
+    asked = {one.draw.freeze for one in history.counting if one.draw and one.draw.seed == seed}
     for entry, state in before(history):
-        if entry.kind is EntryKind.FREEZE and entry.freeze is not None and not seed:
+        subject = entry_name(entry.seq)
+        if entry.kind is EntryKind.FREEZE and entry.freeze is not None and (not seed or entry.seq in asked):
             for problem in _frozen_list(history, entry, entry.freeze, state):
-                found.error(entry_name(entry.seq), problem)
+                found.error(subject, problem)
+            for problem in left_out(history, entry, entry.freeze, state):
+                found.warning(subject, problem)
             _frozen_again(entry, frozen_before, found)
         if entry.kind is EntryKind.CUT and (not seed or (entry.draw is not None and entry.draw.seed == seed)):
             examined += entry.draw is not None
             for problem in _cut(history, entry, state):
-                found.error(entry_name(entry.seq), problem)
+                found.error(subject, problem)
+            for problem in needless_picks(history, entry, state):
+                found.warning(subject, problem)
     if seed and not examined:
         found.error(f"draw/{seed}", "no entry records a draw with this seed")
     return found.result(examined)
@@ -62,7 +69,7 @@ def _frozen_list(history: History, entry: Entry, freeze: Freeze, state: State) -
     for run, token in sorted(tokens.items()):
         yield from _token(state, token, held.get(run, []))
     for run in sorted(held):
-        if run not in tokens and _is_drawn(history, held[run]):
+        if run not in tokens and is_drawn(history, held[run]):
             yield f"{run} held GPUs there and is fixed, but has no token"
 
 
@@ -95,13 +102,6 @@ def _held_there(entry: Entry, freeze: Freeze, state: State) -> dict[str, list[Le
     return held
 
 
-def _is_drawn(history: History, leases: list[Lease]) -> bool:
-    """Whether a run is known to be drawn: fixed, and with active GPUs there."""
-    run = history.runs_by_uid.get(leases[0].run_uid)
-    active = any(lease.role is Role.ACTIVE for lease in leases)
-    return run is not None and run.malleable is None and not run.opportunistic and active
-
-
 def _cut(history: History, entry: Entry, state: State) -> Iterator[str]:
     """Seed, order and who had to end follow from the frozen entry."""
     preempted = {
@@ -125,6 +125,7 @@ def _cut(history: History, entry: Entry, state: State) -> Iterator[str]:
     yield from _picks(source.freeze, draw, state)
     for run in sorted(preempted ^ (set(draw.picks) - set(draw.given_back))):
         yield f"{run} {'is preempted, but was not drawn' if run in preempted else 'was drawn, but is not preempted'}"
+    yield from _whole_gangs(entry, preempted, state)
     yield from _reasons(entry, draw)
 
 
@@ -163,6 +164,16 @@ def _picks(freeze: Freeze, draw: DrawRecord, state: State) -> Iterator[str]:
     strangers = [run for run in draw.given_back if run not in draw.picks]
     if strangers:
         yield f"gives back {strangers[0]}, which was not drawn"
+    if draw.picks and draw.picks[-1] in draw.given_back:  # R2: pack succeeded only with it
+        yield f"gives back {draw.picks[-1]}, the last that was drawn: nobody is drawn once there is room"
+
+
+def _whole_gangs(entry: Entry, preempted: Collection[str], state: State) -> Iterator[str]:
+    """R3: a gang is cut whole."""
+    ended = {f"{one.namespace}/{one.lease}" for one in entry.ends}
+    for key, lease in state.open.items():
+        if lease.run_key in preempted and key not in ended and key not in state.ending:
+            yield f"preempts {lease.run_key}, but leaves its lease {key}: a gang is cut whole"
 
 
 def _reasons(entry: Entry, draw: DrawRecord) -> Iterator[str]:

@@ -213,9 +213,11 @@ def _cut_below_minimum(history: History, entry: Entry, state: State, uid: str, e
     run = history.runs_by_uid.get(uid)
     keys = {lease.key for lease in ended}
     reasons = {closing_reason(one.reason) for one in entry.ends if f"{one.namespace}/{one.lease}" in keys}
-    if run is None or reasons != {Closure.SHRINK.value}:
+    if run is None or Closure.SHRINK.value not in reasons:
         return
-    left = sum(lease.gpus for lease in state.of_run(uid) if lease.role is Role.ACTIVE and lease.key not in keys)
+    gone = keys | state.ending
+    left = sum(lease.gpus for lease in state.of_run(uid) if lease.role is Role.ACTIVE and lease.key not in gone)
+    left += sum(opened.gpus for opened in entry.opens if opened.role is Role.ACTIVE)  # S2 beside S3
     if run.malleable is None:
         yield f"shrinks {run.key}, which is not malleable"
     elif left < run.malleable.gpus_min:

@@ -87,9 +87,16 @@ def pods(history: History) -> Result:
     leases: dict[tuple[str, str, str], list[Lease]] = defaultdict(list)
     for lease in history.open_leases():
         leases[_pod_key(lease)].append(lease)
-    ours = [pod for pod in history.snapshot.pods if pod.run_uid and pod.node and pod.live]
+    own = history.evidence.own_pods
+    ours = [
+        pod
+        for pod in history.snapshot.pods
+        if pod.node
+        and pod.live
+        and (pod.run_uid or f"{pod.namespace}/{pod.name}" in own or (pod.namespace, pod.name, pod.uid) in leases)
+    ]
     for pod in sorted(ours, key=lambda pod: (pod.namespace, pod.name)):
-        _pod(pod, leases[pod.namespace, pod.name, pod.uid], found)
+        _pod(pod, leases.get((pod.namespace, pod.name, pod.uid), []), found)
     return found.result(len(ours))
 
 
@@ -101,10 +108,10 @@ def _pod(pod: Pod, leases: list[Lease], found: Findings) -> None:
     for lease in leases:
         if lease.node != pod.node:
             found.error(subject, f"is bound to {pod.node}, its lease {lease.key} is on {lease.node}")
-        if lease.run_uid != pod.run_uid:
+        if pod.run_uid and lease.run_uid != pod.run_uid:
             found.error(subject, f"belongs to another run than its lease {lease.key}")
     held = sum(lease.gpus for lease in leases)
-    if held != pod.gpus:
+    if pod.run_uid and held != pod.gpus:
         found.error(subject, f"asks for {pod.gpus} GPUs, its leases hold {held}")
 
 

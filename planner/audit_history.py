@@ -25,6 +25,7 @@ from planner.model import (
     Role,
     Run,
     Snapshot,
+    Token,
 )
 
 T = TypeVar("T")
@@ -75,11 +76,23 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Resolution:
+    """How a reservation's status says that room was made for it; None: it does not say."""
+
+    entry: int | None = None
+    seed: str | None = None
+    tokens: tuple[Token, ...] | None = None
+    picks: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
     """What the objects say beyond the planner's words. What is missing here is not judged."""
 
     lease_specs: Mapping[str, str] = field(default_factory=dict)  # lease key -> digest of its spec
     phases: Mapping[str, str] = field(default_factory=dict)  # run key -> status.phase
+    own_pods: frozenset[str] = frozenset()  # keys of pods with our scheduler's name: nobody else binds those
+    resolutions: Mapping[str, Resolution] = field(default_factory=dict)  # reservation key -> status.resolution
     unreadable: tuple[str, ...] = ()  # what was wrong with objects of ours that could not be read
     namespaces: frozenset[str] | None = None  # those that exist and are not Terminating; None: not known
 

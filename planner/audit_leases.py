@@ -11,12 +11,13 @@ from planner.audit_history import (
     Findings,
     History,
     PayerClass,
+    Resolution,
     Result,
     is_closure,
 )
 from planner.audit_ledger import reserving_entry
 from planner.fold import lease_number, settled
-from planner.model import Lease, Reservation
+from planner.model import EntryKind, Lease, Reservation
 
 # What an entry freezes of a lease: every field that says who held what, where and at whose expense.
 _FROZEN = (
@@ -34,6 +35,8 @@ _FROZEN = (
     "funding",
     "reason",
 )
+
+_TOLD = ("seed", "tokens", "picks")  # of a draw, in the status of a reservation
 
 
 def objects(history: History) -> Result:
@@ -62,6 +65,9 @@ def attested(history: History) -> Result:
                     )
     for reservation in sorted(history.snapshot.reservations, key=lambda one: one.key):
         _reservation(history, reservation, found)
+        told = history.evidence.resolutions.get(reservation.key)
+        if told is not None:
+            _resolution(history, reservation, told, found)
     return found.result(len(history.leases) + len(history.snapshot.reservations))
 
 
@@ -93,6 +99,31 @@ def _reservation(history: History, reservation: Reservation, found: Findings) ->
     for name in ("run_name", "gpus", "groups", "payers", "earliest_start"):
         if getattr(reservation, name) != getattr(entry.reserve, name):
             found.error(subject, f"{name} is not what entry {entry.seq} promised")
+
+
+def _resolution(history: History, reservation: Reservation, told: Resolution, found: Findings) -> None:
+    """What a reservation's status says of its draw is what its Cut recorded (R4)."""
+    subject = f"reservation/{reservation.key}"
+    if told.entry is not None and told.entry <= history.base.floor and told.entry not in history.by_seq:
+        return  # archived
+    cuts = [one for one in history.counting if one.kind is EntryKind.CUT and one.reservation]
+    mine = [one for one in cuts if one.reservation and one.reservation.key == reservation.key]
+    named = [one for one in mine if told.entry in (None, one.seq, one.draw.freeze if one.draw else 0)]
+    if not named:
+        found.error(subject, f"its resolution names entry {told.entry or 'none'}, which is no cut for it")
+        return
+    cut = named[-1]
+    draw = cut.draw
+    source = history.by_seq.get(draw.freeze) if draw else None
+    recorded = Resolution(
+        seed=draw.seed if draw else "",
+        tokens=source.freeze.tokens if source is not None and source.freeze is not None else None,
+        picks=draw.picks if draw else (),
+    )
+    for name in _TOLD:
+        said, should = getattr(told, name), getattr(recorded, name)
+        if said is not None and should is not None and said != should:
+            found.error(subject, f"its resolution differs in {name} from what entry {cut.seq} recorded")
 
 
 def closed_leases(history: History) -> Result:

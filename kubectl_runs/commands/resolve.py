@@ -124,7 +124,10 @@ def _activation(session: Session, name: str) -> Decision:
     from planner.resolve import activate
 
     snapshot = session.snapshot()
-    return activate(snapshot, find_promise(session, snapshot, name), session.now)
+    promise = find_promise(session, snapshot, name)
+    # On a cluster the freeze of an open promise stays pending, so it has been read.
+    freezes = _frozen_before(session, snapshot) if session.is_file else ()
+    return activate(snapshot, promise, session.now, freezes)
 
 
 def _tightening(session: Session, named: str) -> Decision:
@@ -133,7 +136,15 @@ def _tightening(session: Session, named: str) -> Decision:
     budget, _, envelope = named.partition("/")
     snapshot = session.snapshot()
     check_budget(snapshot, budget, envelope)
-    return tighten(snapshot, budget, envelope or None, session.now)
+    return tighten(snapshot, budget, envelope or None, session.now, _frozen_before(session, snapshot))
+
+
+def _frozen_before(session: Session, snapshot: Snapshot) -> tuple[Entry, ...]:
+    """R4: an order that was frozen stands, also where base has passed its entry; only without one it is an example."""
+    from kubectl_runs.commit.preempt import frozen_before
+    from kubectl_runs.commit.steps import drive
+
+    return drive(frozen_before(snapshot), session.store)
 
 
 def find_promise(session: Session, snapshot: Snapshot, name: str) -> Reservation:

@@ -40,6 +40,7 @@ from planner.model import (
     Reservation,
     Run,
     RunRef,
+    Snapshot,
     Verdict,
 )
 from planner.values import dataclass
@@ -98,7 +99,7 @@ def tighten(budget: str, envelope: str | None, means: Means, *, wait: bool = Tru
     done = Resolved(decision=NOTHING)
     for _ in range(TURNS_MAX):
         reading = yield from read()
-        frozen = yield from _frozen_before(reading)
+        frozen = yield from frozen_before(reading.snapshot)
         decision = plan(reading.snapshot, budget, envelope, reading.now, frozen)
         if decision.verdict is not Verdict.CUT:
             if wait and done.cuts:
@@ -128,21 +129,22 @@ def _with(done: Resolved, entry: Entry | None, decision: Decision) -> Resolved:
 # One entry
 
 
-def _frozen_before(reading: Reading) -> Steps[tuple[Entry, ...]]:
+def frozen_before(snapshot: Snapshot) -> Steps[tuple[Entry, ...]]:
     """R4: Freeze entries that base has passed; a budget's order holds as a reservation's does.
 
     They are found in a list of the entries that are kept, not by anybody's status: whoever dislikes a draw must not
     be able to make it forgotten. The word of the oldest kept entry for what stood before it is taken.
     """
-    if not reading.base.seq:
+    base = snapshot.base.seq if snapshot.base else 0
+    if not base:
         return ()
     listed = (yield from must(List(kind=LEDGER_ENTRY))).items
     kept = sorted((decode.entry(each) for each in listed), key=lambda entry: entry.seq)
-    passed = [entry for entry in kept if entry.seq <= reading.base.seq]
+    passed = [entry for entry in kept if entry.seq <= base]
     if not passed:
         return ()
     _, linked = link(Tip(seq=passed[0].seq - 1, digest=passed[0].prev, time=0), passed)
-    known = {entry.seq for entry in reading.snapshot.entries}
+    known = {entry.seq for entry in snapshot.entries}
     return tuple(entry for entry in linked if entry.freeze and not entry.void and entry.seq not in known)
 
 
@@ -174,7 +176,7 @@ def _append(reading: Reading, draft: Draft, means: Means) -> Steps[Entry | None]
         yield Wait(means.jitter() * 0.1)
         return None
     rolled = yield from roll_forward(outcome.entry, outcome.reading)
-    unwritten = yield from write_promise(outcome.entry, outcome.reading, _resolution(outcome.entry))
+    unwritten = yield from write_promise(outcome.entry, outcome.reading, _resolution(outcome))
     words = tuple(word for word, _ in unwritten)
     rolled = replace(rolled, unfinished=(*rolled.unfinished, *words))
     yield from advance(outcome.reading, {outcome.entry.seq: rolled} if not draft.freeze else {})
@@ -223,11 +225,16 @@ def _draw(entries: Sequence[Entry], lottery: Lottery | None) -> DrawRecord | Non
     )
 
 
-def _resolution(entry: Entry) -> encode.Json | None:
+def _resolution(appended: Appended) -> encode.Json | None:
+    entry = appended.entry
     if entry.draw is None:
         return None
     draws = [{"pick": run} for run in entry.draw.picks]
-    return {"resolution": {"entry": entry.seq, "seed": entry.draw.seed, "draws": draws}}
+    told: encode.Json = {"entry": entry.seq, "seed": entry.draw.seed, "draws": draws}
+    for frozen in appended.reading.snapshot.entries:
+        if frozen.seq == entry.draw.freeze and frozen.freeze is not None:
+            told["conflictSet"] = encode.freeze(frozen.freeze)["tokens"]
+    return {"resolution": told}
 
 
 # Others, and waiting for them

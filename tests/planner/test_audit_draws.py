@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from kubectl_runs.commit.draft import Draft
 from kubectl_runs.evidence import evidence
-from kubectl_runs.wire import decode
-from planner.audit import audit_draw
-from planner.draw import budget_seed, order
+from kubectl_runs.wire import decode, encode
+from planner.audit import Severity, audit_draw
+from planner.draw import budget_seed, order, reservation_seed
 from planner.model import DrawRecord, Ended, EntryKind, Freeze, FundingClass, Token
 from tests import ledger_world
 from tests.ledger_world import NLP, NOW, RAI, T0, World, bare, start, whole
-from tests.planner.audits import errors
+from tests.planner.audits import audited, errors
 
 OWNED = FundingClass.OWNED
 
@@ -88,3 +90,86 @@ def test_audit_draw_passes_over_a_run_that_was_ending_already() -> None:
     draw = DrawRecord(freeze=frozen, seed=seed, picks=(second,))
     world.append(T0 + 62, Draft(kind=EntryKind.CUT, budgets=world.records("nlp"), ends=cut, draw=draw))
     assert errors(world) == []
+
+
+def lottery(picked: int, *, back: int = 0, leave: int = 0) -> World:
+    """`rai/big` draws over `nlp/prep` and `rai/train`, gives the first ones back and leaves leases of the losers."""
+    world = bare()
+    train = [("n1", 8, RAI, OWNED), ("n2", 8, RAI, OWNED), ("n3", 8, RAI, OWNED)]
+    start(world, T0, "rai/train", *train)
+    start(world, T0 + 1, "nlp/prep", ("n4", 8, NLP, OWNED))
+    made = ledger_world.promise(world, T0 + 2)
+    tokens = (replace(PREP, gpus=8), Token(owner="org:ai:rai", run="rai/train", gpus=24))
+    freeze = Freeze(
+        algorithm="two-stage/1", flavor="H100", nodes=("n1", "n2", "n3", "n4"), deficit_gpus=8, tokens=tokens
+    )
+    about = {"run": world.ref("rai/big"), "reservation": replace(world.ref("rai/big"), uid=made.uid, attempt=1)}
+    frozen = world.append(T0 + 3600, Draft(kind=EntryKind.FREEZE, freeze=freeze, **about))
+    seed = reservation_seed(decode.entry(world.entry(frozen)), made)
+    picks = [token.run for token in order(seed, tokens)][:picked]
+    leases = {"rai/train": ("l-1-0", "l-1-1", "l-1-2")[leave:], "nlp/prep": ("l-2-0",)}
+    ends = tuple(
+        Ended(namespace=run.split("/")[0], lease=lease, reason=f"RandomPreempt({seed.hex()})")
+        for run in picks[back:]
+        for lease in leases[run]
+    )
+    draw = DrawRecord(freeze=frozen, seed=seed.hex(), picks=tuple(picks), given_back=tuple(picks[:back]))
+    world.append(T0 + 3601, Draft(kind=EntryKind.CUT, ends=ends, reserve=made, draw=draw, **about))
+    told = {"entry": 5, "seed": seed.hex(), "conflictSet": encode.freeze(freeze)["tokens"]}
+    told["draws"] = [{"pick": run} for run in picks]
+    world.objects["Reservation", "rai/big"]["status"]["resolution"] = told
+    return world
+
+
+def warnings(world: World) -> list[str]:
+    return [found.message for found in audited(world).findings if found.severity is Severity.WARNING]
+
+
+def test_audit_draw_that_stops_when_there_is_room_is_in_order() -> None:
+    assert errors(lottery(1)) == []
+    assert warnings(lottery(1)) == []
+
+
+def test_audit_drawing_on_to_give_the_first_back_is_warned_about() -> None:
+    """R2: else whoever resolves would draw on until somebody else comes up."""
+    (message,) = warnings(lottery(2, back=1))
+    assert message.endswith("had made room already")
+
+
+def test_audit_giving_back_the_last_that_was_drawn_is_found() -> None:
+    assert any("the last that was drawn" in message for _, _, message in errors(lottery(2, back=2)))
+
+
+def test_audit_half_a_gang_is_found() -> None:
+    message = "preempts rai/train, but leaves its lease rai/l-1-0: a gang is cut whole"
+    assert ("draws", "ledgerentry/000000000005", message) in errors(lottery(2, leave=1))
+
+
+def test_audit_scope_that_leaves_a_node_of_the_domain_out_is_warned_about() -> None:
+    world = lottery(1)
+    freeze = world.entry(4)["spec"]["freeze"]
+    freeze["scope"]["nodes"] = ["n1", "n2", "n3"]
+    freeze["tokens"] = freeze["tokens"][1:]
+    assert "nlp/prep held GPUs of n4, by today's labels in the domain, but has no token" in warnings(world)
+
+
+def test_audit_draw_by_seed_examines_its_frozen_list_too() -> None:
+    world = tightened(PREP)
+    snapshot, _ = evidence(world.list())
+    found = audit_draw(snapshot, NOW, world.entry(5)["spec"]["draw"]["seed"]).findings
+    assert any(one.message.endswith("is fixed, but has no token") for one in found)
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        ("entry", 3),
+        ("seed", "ab" * 32),
+        ("draws", [{"pick": "rai/other"}]),
+        ("conflictSet", [{"owner": "org:ai:rai", "run": "rai/train", "gpus": 24}]),
+    ],
+)
+def test_audit_resolution_that_tells_another_draw_is_found(part: str, value: object) -> None:
+    world = lottery(1)
+    world.objects["Reservation", "rai/big"]["status"]["resolution"][part] = value
+    assert [(check, where) for check, where, _ in errors(world)] == [("attested", "reservation/rai/big")]
