@@ -6,6 +6,7 @@ tells whose the budget was.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -20,11 +21,13 @@ from planner.usage import Window
 if TYPE_CHECKING:
     from kubectl_runs.past import Past
 
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+
 
 def moment(word: str, now: int, flag: str) -> int:
-    """An instant, or a span before now: `2026-01-05T12:00:00Z`, `24h`, `7d`."""
+    """An instant, a day's beginning (UTC), or a span before now: `2026-01-05T12:00:00Z`, `2026-01-05`, `24h`, `7d`."""
     try:
-        return times.instant(word)
+        return times.instant(f"{word}T00:00:00Z" if _DAY.fullmatch(word) else word)
     except ValueError:
         pass
     try:
@@ -34,7 +37,7 @@ def moment(word: str, now: int, flag: str) -> int:
         return now - times.duration(word)
     except ValueError:
         raise UsageError(
-            f"{flag}: {word!r} is neither a time such as 2026-01-05T12:00:00Z nor a span such as 24h"
+            f"{flag}: {word!r} is neither a time such as 2026-01-05T12:00:00Z or 2026-01-05 nor a span such as 24h"
         ) from None
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from planner.model import Lease
 
 Since = Annotated[
-    str | None, typer.Option("--since", metavar="TIME|SPAN", help="From then on (2026-01-05T12:00:00Z, 24h)")
+    str | None, typer.Option("--since", metavar="TIME|SPAN", help="From then on (2026-01-05T12:00:00Z, 2026-01-05, 24h)")
 ]
 Until = Annotated[str | None, typer.Option("--until", metavar="TIME|SPAN", help="Up to then, not including it")]
 BYS = ("payer", "run", "day", "flavor")
@@ -45,7 +45,7 @@ def command(
     Examples:
       kubectl runs who-pays train-128
       kubectl runs who-pays --owner org:ai:mm --since 24h
-      kubectl runs who-pays --used-by 'org:ai:*' --since 2026-03-01T00:00:00Z --until 2026-04-01T00:00:00Z --by day
+      kubectl runs who-pays --used-by 'org:ai:*' --since 2026-03-01 --until 2026-04-01 --by day
     """
     from kubectl_runs.render.who_pays import render
 
