@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from typing import TypeVar
 
 from planner import forecast
 from planner.admit import Fit, fit
@@ -22,7 +23,9 @@ from planner.values import dataclass
 from planner.world import World
 
 OTHERS_MAX = 16  # runs that are tried for shrinking, and owners that are tried as sponsors
+WALKS_MAX = 4  # walks through all that is known to come, for one kind
 SPAN_MIN, SPAN_MAX = 60, 366 * 86400  # durations worth proposing
+T = TypeVar("T")
 PLACEMENT = (Reason.NO_CAPACITY, Reason.NO_TOPOLOGY, Reason.NO_SPARE_NODE)
 
 
@@ -83,19 +86,11 @@ class _Desk:
 
     def _most(self, now: int, later: int, change: Callable[[int], Run]) -> tuple[int, _Better] | None:
         """The most of something with which the run starts now, else, if it waits for no instant, at a known one."""
-        for high, worth in ((now, self._at_once), (later, self._try)):
-            best: tuple[int, _Better] | None = None
-            low = 0
-            while low < high:  # less needs less: found by halves
-                middle = (low + high + 1) // 2
-                better = worth(change(middle))
-                if better is None:
-                    high = middle - 1
-                else:
-                    low, best = middle, (middle, better)
-            if best is not None or self._decision.earliest_start is not None:
-                return best
-        return None
+        found = _largest(now, lambda count: self._at_once(change(count)))
+        if found is not None or self._decision.earliest_start is not None:
+            return found
+        ever = _largest(later, lambda count: forecast.never(self._world, change(count)) is None or None)
+        return _largest(ever[0], lambda count: self._try(change(count)), WALKS_MAX) if ever is not None else None
 
     def _shrink_other(self) -> Remedy | None:
         """Of the malleable runs that could give enough alone the one that gives least, then by key (E1)."""
@@ -259,6 +254,20 @@ class _Desk:
     def _remedy(self, kind: str, words: str, command: str, start_at: int) -> Remedy:
         message = f"{words}: {starts(start_at, self._world.now)}"
         return Remedy(kind=kind, message=message, command=command, starts_at=start_at)
+
+
+def _largest(high: int, worth: Callable[[int], T | None], tries: int = 64) -> tuple[int, T] | None:
+    """The largest number from 1 that is worth something, and what. Less needs less: it is found by halves."""
+    best: tuple[int, T] | None = None
+    low, middle = 0, high
+    while low < high and tries:
+        better = worth(middle)
+        if better is None:
+            high = middle - 1
+        else:
+            low, best = middle, (middle, better)
+        middle, tries = (low + high + 1) // 2, tries - 1
+    return best
 
 
 def with_sponsor(run: Run, owner: str) -> Run:
