@@ -7,7 +7,7 @@ Caps are sums and the draws have their own proof, so both are judged elsewhere. 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from planner.audit_history import (
     Check,
@@ -20,7 +20,7 @@ from planner.audit_history import (
 )
 from planner.audit_promises import promises_kept
 from planner.audit_walk import State, before
-from planner.family import admits
+from planner.family import Tree, admits
 from planner.model import (
     Budget,
     Closed,
@@ -53,6 +53,7 @@ def replay(history: History) -> Result:
     found = Findings(Check.REPLAY)
     nonces: dict[str, int] = {}
     ended: dict[str, str] = {}
+    tree = Tree(history.snapshot.budgets)
     for entry, state in before(history):
         subject = entry_name(entry.seq)
         first = nonces.setdefault(entry.nonce, entry.seq)
@@ -64,7 +65,7 @@ def replay(history: History) -> Result:
             found.error(subject, problem)
         for problem in _closes(history, entry, state, ended):
             found.error(subject, problem)
-        for problem in (*_by_today(history, entry, state), *promises_kept(history, entry, state)):
+        for problem in (*_by_today(history, entry, state, tree), *promises_kept(history, entry, state)):
             found.warning(subject, problem)
         for one in entry.ends:
             ended.setdefault(f"{one.namespace}/{one.lease}", one.reason)
@@ -139,6 +140,10 @@ def _swapped(entry: Entry, state: State) -> Iterator[str]:
     """S2: a swap moves a rank of the run to its own spare; it takes nothing that the run did not hold."""
     given = [state.open[key] for key in _keys(entry) if key in state.open]
     own = [lease for lease in given if entry.run and lease.run_uid == entry.run.uid]
+    lost = sum(lease.gpus for lease in own if lease.role is not Role.SPARE)
+    taken = sum(opened.gpus for opened in entry.opens)
+    if taken > lost:
+        yield f"opens {taken} GPUs in the place of {lost}"
     for opened in entry.opens:
         if not any(lease.payer == opened.payer and lease.group == opened.group for lease in own):
             yield f"lease {opened.lease} is paid by {opened.payer.name}, which paid for nothing that the swap ends"
@@ -194,7 +199,7 @@ def _ends(history: History, entry: Entry, state: State) -> Iterator[str]:
         yield from _end(entry, ended, lease)
         ended_runs[lease.run_uid].append(lease)
     for uid in sorted(ended_runs):
-        yield from _cut_below_minimum(history, entry, state, uid, ended_runs[uid])
+        yield from _shrunk(history, entry, state, uid, ended_runs[uid])
 
 
 def _end(entry: Entry, ended: Ended, lease: Lease) -> Iterator[str]:
@@ -208,14 +213,17 @@ def _end(entry: Entry, ended: Ended, lease: Lease) -> Iterator[str]:
         yield f"ends lease {lease.key} of role {lease.role} as {reason}"
 
 
-def _cut_below_minimum(history: History, entry: Entry, state: State, uid: str, ended: list[Lease]) -> Iterator[str]:
-    """R2, E1: a shrink never leaves a malleable run below its minimum, and a fixed run never shrinks."""
+def _shrunk(history: History, entry: Entry, state: State, uid: str, ended: list[Lease]) -> Iterator[str]:
+    """R2, E1: groups leave whole, a malleable run never goes below its minimum, and a fixed run never shrinks."""
     run = history.runs_by_uid.get(uid)
-    keys = {lease.key for lease in ended}
-    reasons = {closing_reason(one.reason) for one in entry.ends if f"{one.namespace}/{one.lease}" in keys}
-    if run is None or Closure.SHRINK.value not in reasons:
+    shrunk = {f"{one.namespace}/{one.lease}" for one in entry.ends if one.reason == Closure.SHRINK.value}
+    groups = {lease.group for lease in ended if lease.key in shrunk}
+    if run is None or not groups:
         return
-    gone = keys | state.ending
+    gone = {lease.key for lease in ended} | state.ending
+    for lease in state.of_run(uid):
+        if lease.group in groups and lease.key not in gone:
+            yield f"shrinks {run.key}, but leaves lease {lease.key} of group {lease.group}: groups leave whole"
     left = sum(lease.gpus for lease in state.of_run(uid) if lease.role is Role.ACTIVE and lease.key not in gone)
     left += sum(opened.gpus for opened in entry.opens if opened.role is Role.ACTIVE)  # S2 beside S3
     if run.malleable is None:
@@ -258,7 +266,7 @@ def _close(entry: Entry, closed: Closed, lease: Lease) -> Iterator[str]:
         yield f"closes lease {lease.key} of another run"
 
 
-def _by_today(history: History, entry: Entry, state: State) -> Iterator[str]:
+def _by_today(history: History, entry: Entry, state: State, tree: Tree) -> Iterator[str]:
     """What the run may borrow and where its groups sit, by today's objects: funding is edited, labels move."""
     run = history.runs_by_uid.get(entry.run.uid) if entry.run else None
     if run is None or entry.kind not in (EntryKind.START, EntryKind.GROW):
@@ -273,6 +281,21 @@ def _by_today(history: History, entry: Entry, state: State) -> Iterator[str]:
         yield f"borrows for {run.key}, which may not borrow by its funding of today"
     elif limit is not None and sum(lease.gpus for lease in borrowed) > limit:  # C6
         yield f"{run.key} would borrow {sum(lease.gpus for lease in borrowed)} GPUs, its limit of today is {limit}"
+    yield from _family(history, run, opened, tree)
+    yield from _islands(history, run, opened)
+
+
+def _family(history: History, run: Run, opened: Iterable[Lease], tree: Tree) -> Iterator[str]:
+    """C4: who shares is family, by the organisation of today."""
+    owners = {budget.name: budget.owner for budget in history.snapshot.budgets}
+    family = {run.owner, *tree.siblings(run.owner), *tree.parents(run.owner)}
+    for payer in sorted({lease.payer for lease in opened if lease.funding is FundingClass.SHARED}):
+        owner = owners.get(payer.budget)
+        if owner is not None and owner not in family:
+            yield f"{payer.name} of {owner} pays for {run.key} as shared, but is no family of {run.owner} today"
+
+
+def _islands(history: History, run: Run, opened: Iterable[Lease]) -> Iterator[str]:
     domains = {node.name: node.domain for node in history.snapshot.nodes}
     groups: dict[int, set[str]] = defaultdict(set)
     for lease in opened:

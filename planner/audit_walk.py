@@ -184,7 +184,7 @@ def caps(history: History) -> Result:
                 found.error(entry_name(entry.seq), f"{payer.name} pays, but the entry does not record it")
                 continue
             lends = any(one.payer == payer and one.funding is FundingClass.BORROWED for one in entry.opens)
-            for problem in _passed(entry, state, budget, envelope, lends=lends):
+            for problem in _passed(history, entry, state, budget, envelope, lends=lends):
                 found.error(entry_name(entry.seq), problem)
     _recorded_budgets(history, found)
     return found.result(examined)
@@ -194,18 +194,20 @@ def _envelope(budget: Budget | None, payer: Payer) -> Envelope | None:
     return next((one for one in budget.envelopes if one.name == payer.envelope), None) if budget else None
 
 
-def _passed(entry: Entry, state: State, budget: Budget, envelope: Envelope, *, lends: bool) -> list[str]:
+def _passed(
+    history: History, entry: Entry, state: State, budget: Budget, envelope: Envelope, *, lends: bool
+) -> list[str]:
     payer = Payer(budget.name, envelope.name)
     lending = envelope.lending
     passed = [
         _over(f"{payer.name} concurrency", state.held[payer], envelope.concurrency),
-        _over_hours(f"{payer.name} maxGPUHours", state, entry, (payer,), envelope.gpu_hours_max),
+        _over_hours(f"{payer.name} maxGPUHours", history, state, entry, (payer,), envelope.gpu_hours_max),
     ]
     if lends:
         hours = lending.gpu_hours_max
         passed += [
             _over(f"{payer.name} lending.maxConcurrency", state.lent[payer], lending.concurrency_max),
-            _over_hours(f"{payer.name} lending.maxGPUHours", state, entry, (payer,), hours, lent=True),
+            _over_hours(f"{payer.name} lending.maxGPUHours", history, state, entry, (payer,), hours, lent=True),
         ]
     for cap in budget.caps:
         if cap.flavor == envelope.flavor and envelope.name in cap.envelopes:
@@ -213,7 +215,7 @@ def _passed(entry: Entry, state: State, budget: Budget, envelope: Envelope, *, l
             name = f"{budget.name} aggregate cap {cap.name}"
             passed += [
                 _over(f"{name} maxConcurrency", sum(state.held[one] for one in members), cap.concurrency_max),
-                _over_hours(f"{name} maxGPUHours", state, entry, members, cap.gpu_hours_max),
+                _over_hours(f"{name} maxGPUHours", history, state, entry, members, cap.gpu_hours_max),
             ]
     return [problem for problem in passed if problem]
 
@@ -223,13 +225,34 @@ def _over(what: str, held: int, limit: int | None) -> str:
 
 
 def _over_hours(
-    what: str, state: State, entry: Entry, payers: tuple[Payer, ...], hours: int | None, *, lent: bool = False
+    what: str,
+    history: History,
+    state: State,
+    entry: Entry,
+    payers: tuple[Payer, ...],
+    hours: int | None,
+    *,
+    lent: bool = False,
 ) -> str:
-    """What was burnt when the entry was planned already passes the cap; what was still to come is not kept."""
+    """What was burnt when the entry was planned, and what it adds by its own duration, passes the cap (C2).
+
+    What others still had to come at that time is not kept.
+    """
     if hours is None:
         return ""
     used = sum(state.used_seconds(payer, entry.read_at, lent=lent) for payer in payers)
-    return f"{what} is {hours}, and {used} GPU-seconds were burnt when it was planned" if used > hours * HOUR else ""
+    if used > hours * HOUR:
+        return f"{what} is {hours}, and {used} GPU-seconds were burnt when it was planned"
+    ahead = _ahead(history, entry, payers, lent=lent)
+    return f"{what} is {hours}, and with its duration {used + ahead} GPU-seconds" if used + ahead > hours * HOUR else ""
+
+
+def _ahead(history: History, entry: Entry, payers: tuple[Payer, ...], *, lent: bool) -> int:
+    run = history.runs_by_uid.get(entry.run.uid) if entry.run else None
+    if run is None or run.duration is None or entry.kind is not EntryKind.START:
+        return 0
+    taken = [one for one in entry.opens if one.payer in payers and (not lent or one.funding is FundingClass.BORROWED)]
+    return run.duration * sum(one.gpus for one in taken)
 
 
 def _recorded_budgets(history: History, found: Findings) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -232,21 +231,6 @@ def test_audit_pod_on_another_node_than_its_lease_is_found() -> None:
     del pod["metadata"]["ownerReferences"]
     pod["spec"]["nodeName"] = "n9"
     assert ("pods", "pod/rai/big-0") in [found[:2] for found in errors(world)]
-
-
-def test_audit_shrink_below_the_minimum_is_found_beside_a_dropped_spare() -> None:
-    world = bare()
-    elastic = {"minTotalGPUs": 16, "maxTotalGPUs": 24, "stepGPUs": 8}
-    world.add(ledger_world.run("rai/wide", "org:ai:rai", 24, malleable=elastic))
-    world.objects["Budget", "rai"]["spec"]["envelopes"][0]["concurrency"] = 32
-    seats = world.opens("rai/wide", *((f"n{index}", 8, RAI, OWNED) for index in (1, 2, 3, 4)))
-    spare = replace(seats[3], role=Role.SPARE, pod=None)
-    opens = (*(replace(seat, group=index) for index, seat in enumerate(seats[:3])), spare)
-    world.append(T0, Draft(kind=EntryKind.START, run=world.ref("rai/wide"), budgets=world.records("rai"), opens=opens))
-    shrunk = [Ended(namespace="rai", lease=f"l-1-{index}", reason="Shrink") for index in (1, 2)]
-    dropped = Ended(namespace="rai", lease="l-1-3", reason="DropSpare")
-    world.append(T0 + 60, Draft(kind=EntryKind.CUT, budgets=world.records("rai"), ends=(dropped, *shrunk)))
-    assert [message for _, _, message in errors(world)] == ["shrinks rai/wide to 8 GPUs, below its minimum 16"]
 
 
 def test_audit_terminal_run_that_holds_something_is_found() -> None:
