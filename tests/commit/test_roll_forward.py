@@ -191,6 +191,20 @@ def test_missing_right_leaves_the_entry_pending_and_base_goes_on() -> None:
     assert "pending" not in base(store)
 
 
+def test_write_that_a_starting_server_refuses_is_tried_again_by_the_next_submit() -> None:
+    store = sandbox()
+    submit_that_dies_at(store, writes_lease)
+    refusals = [Forbidden("policy is not ready"), Forbidden("policy is not ready")]
+
+    def not_yet(request: Request) -> StoreError | None:
+        return refusals.pop() if writes_lease(request) and refusals else None
+
+    Interceptor(store, not_yet).run(submit(manifest("a", 2), means()))
+
+    assert len(leases(store)) == 2
+    assert refusals == []
+
+
 def test_cut_pod_gets_the_time_to_save_that_its_run_declares() -> None:
     store = sandbox()
     malleable = {"minTotalGPUs": 1, "maxTotalGPUs": 2, "stepGPUs": 1}
