@@ -97,6 +97,12 @@ def test_overdue_promise_makes_room_by_a_lottery_that_verify_redraws(island: Isl
     seed = done["lottery"]["seed"]
     closed = [lease for lease in island.leases() if lease.get("status", {}).get("closed")]
     assert {lease["status"]["closureReason"] for lease in closed} == {f"RandomPreempt({seed})"}
+    (promise,) = island.admin.list("reservations", island.namespace)
+    resolution = promise["status"]["resolution"]
+    assert (resolution["seed"], resolution["draws"]) == (seed, [{"pick": cut["run"]}])
+    assert [token["run"] for token in resolution["conflictSet"]] == [
+        token["run"] for token in done["lottery"]["tokens"]
+    ]
     assert verified(island, "--draw", seed)["ok"] is True
     assert "winner" in island.cli("explain", loser).ok().stdout.splitlines()[0]
     told = [event for event in island.admin.list("events", island.namespace) if event["reason"] == "RandomPreempt"]
