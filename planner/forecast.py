@@ -68,7 +68,7 @@ def promised_opening(world: World, run: Run) -> Opening | None:
     made = promised(world, run)
     if made is None or made.earliest_start is None or made.earliest_start <= world.now or not made.groups:
         return None
-    answer = fit(world.at(made.earliest_start), run, within=made.groups)
+    answer = fit(world.ahead_of_later(made).at(made.earliest_start), run, within=made.groups)
     return Opening(instant=made.earliest_start, fit=answer) if isinstance(answer, Fit) else None
 
 

@@ -59,7 +59,7 @@ def fit_now(world: World, run: Run) -> Fit | Refusal:
     made = promised(world, run)
     if made is None or not due(made, world.now) or not made.groups:
         return anywhere
-    inside = fit(world, run, within=made.groups)
+    inside = fit(world.ahead_of_later(made), run, within=made.groups)
     if isinstance(inside, Refusal) or (isinstance(anywhere, Fit) and anywhere.width > inside.width):
         return anywhere
     return inside
@@ -75,6 +75,12 @@ def not_now(world: World, run: Run, refusal: Refusal) -> Decision:
         if ended is not None:
             return kept(world, run, _needs_cuts(run, refusal, ended, world.now))
     opening = _opening(world, run, refusal)
+    made = promised(world, run)
+    if made is not None and made.earliest_start is not None and world.now < made.earliest_start:
+        ended = ending_fillers(world.ahead_of_later(made).at(made.earliest_start), run)
+        # F2, F3: a promise in whose slice fillers run still stands; they end when it is due.
+        if ended is not None and (opening is None or opening.instant > made.earliest_start):
+            return _needs_cuts(run, refusal, ended, made.earliest_start)
     if opening is not None:  # (c)
         return kept(world, run, _exact(world, run, refusal, opening))
     if refusal.funding:  # (d)

@@ -144,6 +144,12 @@ class Fleet:
         other._by_flavor = self._by_flavor
         return other
 
+    def promised(self, holds: Iterable[NodeHolds]) -> Fleet:
+        """As if these were all promises."""
+        other = Fleet(self.nodes, self.use, _timelines(holds))
+        other._by_flavor = self._by_flavor
+        return other
+
     def domains(self, flavor: str) -> Mapping[Domain, list[Node]]:
         """P1: nodes of a flavor by domain, both in order of name; a node that lacks a label is in none."""
         if flavor not in self._by_flavor:

@@ -68,6 +68,17 @@ class World:
         ended = [(self.leases[key], end, end) for end, key in over]
         return self._closed([key for _, key in over], ended, instant)
 
+    def ahead_of_later(self, made: Reservation) -> World:
+        """As if promises made after this one held no nodes: each was planned around its slice (F2, F3).
+
+        One that waits for cuts holds GPUs that its victims still hold; both together would leave this one none.
+        """
+        later = {other.run_key for other in self.reservations if _age(other) > _age(made)}
+        holds = {key: held for key, held in self.index.node_holds.items() if key not in later}
+        if len(holds) == len(self.index.node_holds):
+            return self
+        return World(self.index, self.now, self.leases, self.books, self.fleet.promised(holds.values()))
+
     def unused(self, instant: int) -> World:
         """F1 (a): as if nobody held or reserved anything at that instant; hours burnt until now stay burnt."""
         books = self.books.as_unused(instant, self.now)
