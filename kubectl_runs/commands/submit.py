@@ -129,6 +129,8 @@ def _show(session: Session, submitted: Submitted, *, tried_only: bool = False) -
     if submitted.begun is not None and submitted.begun.rolled is not None:
         for problem in submitted.begun.rolled.unfinished:
             session.note(f"unfinished: {problem}; any later command finishes it")
+    for left in submitted.unfinished:
+        session.note(f"unfinished: ledger entry {left.seq} ({left.kind.value}); any later command finishes it")
     if tried_only and submitted.decision is not None:
         # Nothing was started: it says "would", as `plan` does.
         show(session, submitted.decision, f"submit {submitted.run['metadata']['name']}")

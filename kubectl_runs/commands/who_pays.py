@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from planner.model import Lease
 
 Since = Annotated[
-    str | None, typer.Option("--since", metavar="TIME|SPAN", help="From then on (2026-01-05T12:00:00Z, 2026-01-05, 24h)")
+    str | None,
+    typer.Option("--since", metavar="TIME|SPAN", help="From then on (2026-01-05T12:00:00Z, 2026-01-05, 24h)"),
 ]
 Until = Annotated[str | None, typer.Option("--until", metavar="TIME|SPAN", help="Up to then, not including it")]
 BYS = ("payer", "run", "day", "flavor")

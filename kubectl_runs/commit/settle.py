@@ -17,7 +17,7 @@ from kubectl_runs.commit.life import Life, Stage, life
 from kubectl_runs.commit.promise import conclude, write_promise
 from kubectl_runs.commit.roll_forward import Rolled, roll_forward, stop
 from kubectl_runs.commit.status import write_status
-from kubectl_runs.commit.steps import Means, Steps, Wait, try_one
+from kubectl_runs.commit.steps import Means, Steps, try_one
 from kubectl_runs.commit.swap import ends_of_plan, may_resolve, rescue_plan, swap
 from kubectl_runs.commit.width import too_wide
 from kubectl_runs.read import Reading, read
@@ -31,8 +31,6 @@ from planner.swap import RescuePlan
 from planner.values import dataclass
 
 APPENDS_MAX = 50
-FINISHES_MAX = 4
-FINISH_PAUSE_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,25 +175,17 @@ def _tell(reading: Reading, run: Run, entry: Entry, means: Means) -> Steps[None]
 
 
 def finish(reading: Reading, run: Run) -> Steps[Reading]:
-    """6.5: roll forward what an earlier command left unfinished of this run, and read again if there was anything.
+    """6.5: roll forward what an earlier command left unfinished of this run, and read again if there was anything."""
+    unfinished = unfinished_of(reading, run)
+    for entry in unfinished:
+        yield from roll_entry(entry, reading)
+    return (yield from read(runs=(run.key,))) if unfinished else reading
 
-    A server that has just started refuses some writes for some seconds: what was refused is tried a few times more.
-    """
-    for turn in range(FINISHES_MAX):
-        mine = [entry for entry in reading.snapshot.entries if entry.run is not None and entry.run.uid == run.uid]
-        unfinished = [entry for entry in mine if is_unfinished(entry, reading, {})]
-        if not unfinished:
-            break
-        refused = False
-        for entry in unfinished:
-            rolled = yield from roll_entry(entry, reading)
-            refused = refused or bool(rolled.refused)
-        if refused:
-            yield Wait(FINISH_PAUSE_SECONDS * (turn + 1))
-        reading = yield from read(runs=(run.key,))
-        if not refused:
-            break
-    return reading
+
+def unfinished_of(reading: Reading, run: Run) -> tuple[Entry, ...]:
+    """Entries about this run of which something is still to be written."""
+    mine = [entry for entry in reading.snapshot.entries if entry.run is not None and entry.run.uid == run.uid]
+    return tuple(entry for entry in mine if is_unfinished(entry, reading, {}))
 
 
 def roll_entry(entry: Entry, reading: Reading) -> Steps[Rolled]:

@@ -20,7 +20,7 @@ from kubectl_runs.wire import decode
 from kubectl_runs.wire.kinds import POD, RUN
 from kubectl_runs.wire.pods import pod_object
 from planner.digest import digest
-from planner.model import Decision, Funding, Run, Verdict
+from planner.model import Decision, Entry, Funding, Run, Verdict
 from planner.values import dataclass
 
 POLL_SECONDS_FIRST, POLL_SECONDS_MAX = 0.2, 5.0
@@ -36,6 +36,7 @@ class Submitted:
     reading: Reading
     decision: Decision | None = None
     begun: Begun | None = None
+    unfinished: tuple[Entry, ...] = ()  # of a run that was known: what this command had no means to finish either
 
 
 def submit(manifest: Object, means: Means, *, check_plan: str = "") -> Steps[Submitted]:
@@ -49,7 +50,9 @@ def submit(manifest: Object, means: Means, *, check_plan: str = "") -> Steps[Sub
         run = decode.run(known, reading.snapshot.namespace_owners)
         lived = life(reading.snapshot, run)
         if not lived.may_start:
-            return Submitted(run=known, life=lived, reading=reading)
+            from kubectl_runs.commit.settle import unfinished_of
+
+            return Submitted(run=known, life=lived, reading=reading, unfinished=unfinished_of(reading, run))
     if over(reading, thorough=False):
         # 6.5: a command closes what its own work needs.
         from kubectl_runs.commit.sweep import sweep

@@ -12,6 +12,7 @@ import pytest
 from tests.chaos.proxy import Call, FaultProxy, Hold, writes
 from tests.controlplane.client import wait_for
 from tests.controlplane.fixtures import Island, make_island
+from tests.controlplane.fleet import Finished
 from tests.controlplane.plane import ControlPlane
 
 GPUS = 4
@@ -55,9 +56,13 @@ def test_api_server_restarted_in_the_middle_run_starts_once(
         releaser.join(120)
     assert hold.reached.is_set(), "the moment never came"
     assert first.exit_code in (0, 1, 75), first.stderr
-    # For some seconds after its start the server refuses entries: the policies' parameter is not yet found.
-    wait_for("one more submit to be served", lambda: island.cli("submit", "-f", str(manifest)).exit_code == 0)
+    # For some seconds after its start the server refuses entries and leases: the policies' parameter is not yet found.
+    wait_for("one more submit to finish it", lambda: is_finished(island.cli("submit", "-f", str(manifest))))
     assert_started_once(island)
+
+
+def is_finished(again: Finished) -> bool:
+    return again.exit_code == 0 and "unfinished" not in again.stderr
 
 
 def restart_while_held(plane: ControlPlane, hold: Hold) -> None:

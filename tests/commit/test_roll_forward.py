@@ -191,18 +191,18 @@ def test_missing_right_leaves_the_entry_pending_and_base_goes_on() -> None:
     assert "pending" not in base(store)
 
 
-def test_write_that_a_starting_server_refuses_is_tried_again_by_the_next_submit() -> None:
+def test_submit_again_that_may_not_finish_says_what_is_left() -> None:
     store = sandbox()
     submit_that_dies_at(store, writes_lease)
-    refusals = [Forbidden("policy is not ready"), Forbidden("policy is not ready")]
 
-    def not_yet(request: Request) -> StoreError | None:
-        return refusals.pop() if writes_lease(request) and refusals else None
+    def forbid(request: Request) -> StoreError | None:
+        return Forbidden("policy is not ready") if writes_lease(request) else None
 
-    Interceptor(store, not_yet).run(submit(manifest("a", 2), means()))
+    again = Interceptor(store, forbid).run(submit(manifest("a", 2), means()))
+    assert [entry.seq for entry in again.unfinished] == [1]
 
+    assert drive(submit(manifest("a", 2), means()), store).unfinished == ()
     assert len(leases(store)) == 2
-    assert refusals == []
 
 
 def test_cut_pod_gets_the_time_to_save_that_its_run_declares() -> None:
