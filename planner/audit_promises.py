@@ -21,6 +21,8 @@ def promises_kept(history: History, entry: Entry, state: State) -> Iterator[str]
         opened[lease.node] += lease.gpus
     sizes = {node.name: node.gpus for node in history.snapshot.nodes if node.name in opened}
     reach = horizon(entry.read_at, run.duration, run.opportunistic)
+    mine = state.promises.get(run.uid)
+    own = _by_node(mine) if mine is not None else {}
     for uid, made in sorted(state.promises.items()):
         # A run that is gone is promised nothing (F3), and nobody knows since when it is gone.
         if uid == run.uid or uid not in history.runs_by_uid:
@@ -28,6 +30,8 @@ def promises_kept(history: History, entry: Entry, state: State) -> Iterator[str]
         if made.earliest_start is None or made.earliest_start >= reach:
             continue
         for node, promised in sorted(_by_node(made).items()):
+            if mine is not None and mine.created_at < made.created_at and opened.get(node, 0) <= own.get(node, 0):
+                continue  # in its own slice, around which the later promise was planned
             stays = _stays(history, state, node, made.earliest_start) if node in sizes else 0
             if node in sizes and stays + opened[node] + promised > sizes[node]:
                 yield f"takes {opened[node]} GPUs of {node}, of which {promised} are promised to {made.key}"

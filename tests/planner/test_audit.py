@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -303,3 +304,13 @@ def test_audit_start_on_promised_gpus_is_named(spec: dict[str, Any], warned: boo
     world.append(T0 + 60, draft)
     found = [one.message for one in audited(world).findings if one.severity is Severity.WARNING]
     assert found == (["takes 8 GPUs of n4, of which 8 are promised to rai/big"] if warned else [])
+
+
+def test_audit_start_in_its_own_slice_is_not_held_against_a_later_promise() -> None:
+    world = bare()
+    made = ledger_world.promise(world, T0)
+    later = replace(made, namespace="nlp", name="prep", uid="uid-res-prep", run_name="prep", run_uid="uid-prep")
+    draft = Draft(kind=EntryKind.RESERVE, run=world.ref("nlp/prep"), reserve=later, budgets=world.records("nlp"))
+    world.append(T0 + 60, draft)
+    start(world, T0 + 3600, "rai/big", ("n4", 8, RAI, FundingClass.OWNED))
+    assert not [one.message for one in audited(world).findings if "promised" in one.message]
