@@ -108,11 +108,13 @@ class Books:
             found = self.accounts[payer] = Account(Sums(), Sums())
         return found
 
-    def open(self, lease: Lease, end_at: int | None) -> None:
-        account = self.accounts.get(lease.payer) or self.account(lease.payer)
-        account.total.open(lease, end_at)
-        if lease.funding is FundingClass.BORROWED:
-            account.lent.open(lease, end_at)
+    def open_all(self, leases: Mapping[str, Lease], ends: Mapping[str, int]) -> None:
+        """Takes open leases in, each with its known end if it has one."""
+        for key, lease in leases.items():
+            account = self.accounts.get(lease.payer) or self.account(lease.payer)
+            account.total.open(lease, ends.get(key))
+            if lease.funding is FundingClass.BORROWED:
+                account.lent.open(lease, ends.get(key))
 
     def closed(self, ended: Iterable[tuple[Lease, int | None, int]], now: int) -> Books:
         """These books at `now` with leases (each with its known end and the instant it ended) settled."""

@@ -6,7 +6,7 @@ and how many, is `stages`; where is `cuts`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from planner.draw import frozen
@@ -47,14 +47,14 @@ class Staged(NamedTuple):
 class Holdings:
     """Open leases by run, indexed once: what each run would lose."""
 
-    def __init__(self, leases: Iterable[Lease], runs: Mapping[str, Run]) -> None:
+    def __init__(self, held: Mapping[str, Sequence[Lease]], runs: Mapping[str, Run]) -> None:
+        """`held` are the open leases by run."""
         self._runs = runs
-        self.by_run: dict[str, list[Lease]] = {}
-        for lease in leases:
-            self.by_run.setdefault(lease.run_key, []).append(lease)
+        self.by_run = held
+        self._mixed = {one.run_key for leases in held.values() for one in leases if one.role is not Role.ACTIVE}
 
-    def staged(self, seen: Iterable[Lease], gone: Collection[str], winner: str | None) -> Staged:
-        """The candidates that have one of the leases `seen`; those in `gone` are held by nobody any more.
+    def staged(self, seen: Mapping[str, Iterable[Lease]], gone: Collection[str], winner: str | None) -> Staged:
+        """The candidates that have one of the leases `seen`, by run; those in `gone` are held by nobody any more.
 
         Who has nothing but spares there yields them at stage 2 and has nothing more to give there.
         """
@@ -62,17 +62,24 @@ class Holdings:
         spares: list[Candidate] = []
         malleable: dict[str, set[int]] = {}
         fixed: set[str] = set()
-        for lease in seen:
-            if lease.key in gone or lease.run_key == winner:
+        for key, leases in seen.items():
+            if key == winner:
                 continue
-            if self._fills(lease):
-                fillers.add(lease.run_key)
-            elif lease.role is Role.SPARE:
-                spares.append(Candidate.of(2, Closure.DROP_SPARE, (lease,), group=lease.group, key=lease.key))
-            elif self._malleable(lease.run_key) is None:
-                fixed.add(lease.run_key)
-            else:
-                malleable.setdefault(lease.run_key, set()).add(lease.group)
+            fills, fixed_width = self._opportunistic(key), self._malleable(key) is None
+            if fixed_width and not fills and key not in self._mixed:
+                fixed.add(key)
+                continue
+            for lease in leases:
+                if gone and lease.key in gone:
+                    continue
+                if fills or lease.role is Role.FILLER:
+                    fillers.add(key)
+                elif lease.role is Role.SPARE:
+                    spares.append(Candidate.of(2, Closure.DROP_SPARE, (lease,), group=lease.group, key=lease.key))
+                elif fixed_width:
+                    fixed.add(key)
+                else:
+                    malleable.setdefault(key, set()).add(lease.group)
         return Staged(
             fillers=tuple(self._whole(1, Closure.END_FILLER, key, gone) for key in sorted(fillers)),
             spares=tuple(sorted(spares, key=lambda candidate: candidate.key)),
@@ -98,9 +105,9 @@ class Holdings:
         """GPUs that a run holds for its pods, spares aside."""
         return sum(lease.gpus for lease in self.by_run.get(run, ()) if _active(lease) and lease.key not in gone)
 
-    def _fills(self, lease: Lease) -> bool:
-        run = self._runs.get(lease.run_key)
-        return lease.role is Role.FILLER or (run is not None and run.opportunistic)
+    def _opportunistic(self, key: str) -> bool:
+        run = self._runs.get(key)
+        return run is not None and run.opportunistic
 
     def _malleable(self, key: str) -> int | None:
         run = self._runs.get(key)

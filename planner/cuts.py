@@ -16,10 +16,11 @@ from planner.draw import ALGORITHM
 from planner.ending import ending_leases
 from planner.ground import Ground
 from planner.lottery import Drawn, attested, example, frozen_for, standing_freezes
-from planner.model import Closure, Cut, Domain, Entry, Freeze, Lease, Lottery, Reservation, Role, Run, Step
+from planner.model import Closure, Cut, Domain, Entry, Freeze, Lease, Lottery, Reservation, Run, Step
 from planner.piece import Layout, Piece, layout
 from planner.promise import promised
 from planner.shape import PlacedGroup, Placement
+from planner.topology import Island
 from planner.trial import LOTTERY, Trial, attempt, drawn_in
 from planner.values import dataclass
 from planner.world import World
@@ -53,7 +54,7 @@ def make_room(
     `made` is the reservation that draws, if it is not the run's standing one; `start` is the start of one that is
     still to be made; `freezes` are Freeze entries that are no longer among the snapshot's.
     """
-    if stage_max == 1 and not any(lease.role is Role.FILLER for lease in world.leases.values()):
+    if stage_max == 1 and not world.fleet.has_fillers():
         return None
     subject = made or promised(world, run) or _promise_to_be(run, world.now if start is None else start)
     return _Resolver(world, run, subject, (*world.snapshot.entries, *freezes), stage_max).resolve()
@@ -73,8 +74,8 @@ class _Resolver:
         # What is being freed anyway counts as gone: nobody is cut for it.
         self._world = world.without(ending_leases(world.snapshot))
         self._freezes = standing_freezes(entries, subject)
-        self._holdings = Holdings(self._world.leases.values(), world.runs)
-        self._by_domain = _leases_by_domain(self._world, run.flavor)
+        self._holdings = Holdings(self._world.leases_by_run(), world.runs)
+        self._by_domain = _leases_by_domain(self._world, self._holdings, run.flavor)
         self._gone: set[str] = set()
         self._placed: list[PlacedGroup] = []
         self._lotteries: dict[Domain, _Held] = {}
@@ -101,7 +102,7 @@ class _Resolver:
     def _place(self, plan: Layout, piece: Piece) -> bool:
         """R2: the piece in the domain that comes first; groups are placed one after another."""
         world = self._world.without(self._gone)
-        trials = [self._try(world, plan, piece, domain) for domain in world.room(self._run).islands]
+        trials = [self._try(world, plan, piece, island) for island in world.room(self._run).islands.values()]
         found = sorted((trial for trial in trials if trial is not None), key=lambda trial: trial.rank)
         best = self._best(found)
         if best is None:
@@ -135,11 +136,12 @@ class _Resolver:
                 return replace(trial, tokens=fixed, frozen=None)
         return None
 
-    def _try(self, world: World, plan: Layout, piece: Piece, domain: Domain) -> Trial | None:
-        ground = Ground(world, self._run, plan.shape, piece, domain, self._placed)
+    def _try(self, world: World, plan: Layout, piece: Piece, island: Island) -> Trial | None:
+        domain = island.domain
+        ground = Ground(world, self._run, plan.shape, piece, island, self._placed)
         if not ground.could_hold():
             return None
-        staged = self._holdings.staged(self._by_domain.get(domain, ()), self._gone, self._run.key)
+        staged = self._holdings.staged(self._by_domain.get(domain, {}), self._gone, self._run.key)
         held = self._lotteries.get(domain)
         frozen = held.drawn if held else self._frozen(domain)
         return attempt(ground, staged, self._stage_max, frozen)
@@ -249,13 +251,13 @@ def _promise_to_be(run: Run, start: int) -> Reservation:
     )
 
 
-def _leases_by_domain(world: World, flavor: str) -> dict[Domain, list[Lease]]:
-    """Who holds what in each scope: a domain may have nodes of several flavors, and only one is in conflict."""
-    found: dict[Domain, list[Lease]] = {}
-    nodes = world.fleet.nodes
-    for key in sorted(world.leases):
-        lease = world.leases[key]
-        node = nodes.get(lease.node)
-        if node is not None and node.domain is not None and node.flavor == flavor:
-            found.setdefault(node.domain, []).append(lease)
+def _leases_by_domain(world: World, holdings: Holdings, flavor: str) -> dict[Domain, dict[str, list[Lease]]]:
+    """Who holds what in each scope, by run: a domain may have nodes of several flavors, and only one is in conflict."""
+    found: dict[Domain, dict[str, list[Lease]]] = {}
+    domain_of = {node.name: domain for domain, nodes in world.fleet.domains(flavor).items() for node in nodes}
+    for run, leases in holdings.by_run.items():
+        for lease in leases:
+            domain = domain_of.get(lease.node)
+            if domain is not None:
+                found.setdefault(domain, {}).setdefault(run, []).append(lease)
     return found

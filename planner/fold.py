@@ -7,7 +7,7 @@ headroom is `books`, free GPUs are `topology`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from planner.holds import FOREVER
@@ -101,12 +101,14 @@ def lease_number(name: str) -> int:
     return 1 << 62
 
 
-def first_starts(snapshot: Snapshot, leases: Iterable[Lease]) -> dict[Attempt, int]:
+def first_starts(
+    snapshot: Snapshot, leases: Mapping[str, Lease], attempts: Mapping[str, Attempt]
+) -> dict[Attempt, int]:
     """C2: when each attempt that holds leases began: the start of its first Active lease, ended ones included."""
     starts: dict[Attempt, int] = {}
-    for lease in leases:
+    for key, lease in leases.items():
         if lease.role is not Role.SPARE:
-            attempt = attempt_of(lease)
+            attempt = attempts[key]
             if lease.start_at < starts.get(attempt, FOREVER):
                 starts[attempt] = lease.start_at
     running = {uid for _, _, uid, _ in starts}
@@ -116,6 +118,18 @@ def first_starts(snapshot: Snapshot, leases: Iterable[Lease]) -> dict[Attempt, i
             if lease.start_at < starts.get(attempt, lease.start_at):
                 starts[attempt] = lease.start_at
     return starts
+
+
+def by_run(leases: Iterable[Lease]) -> dict[str, list[Lease]]:
+    """Leases by the key of their run."""
+    found: dict[str, list[Lease]] = {}
+    for lease in leases:
+        key = lease.run_key
+        if key in found:
+            found[key].append(lease)
+        else:
+            found[key] = [lease]
+    return found
 
 
 def attempt_of(lease: Lease) -> Attempt:

@@ -74,12 +74,9 @@ def promised_opening(world: World, run: Run) -> Opening | None:
 
 def _events(world: World) -> Iterator[tuple[int, tuple[Lease, ...]]]:
     """Known instants after now in order, each with the leases that have ended by it and not before."""
-    ends: dict[int, list[Lease]] = {}
-    for end, lease in world.ends():
-        ends.setdefault(end, []).append(lease)
-    overdue = tuple(lease for end in sorted(ends) if end <= world.now for lease in ends[end])
+    overdue = world.ended_by(world.now)
     for instant in world.events():
-        yield instant, (*overdue, *ends.get(instant, ()))
+        yield instant, (*overdue, *world.ended_at(instant))
         overdue = ()
 
 

@@ -7,14 +7,14 @@ spares: its pods may lie on any nodes of the domain. Spares must keep off their 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from planner.candidates import Candidate
-from planner.model import Domain, Lease, Run
+from planner.model import Lease, Run
 from planner.piece import Piece, less, missing, put
 from planner.shape import PlacedGroup, Shape
-from planner.topology import Fleet, Room
+from planner.topology import Fleet, Island, Room
 from planner.world import World
 
 
@@ -22,19 +22,19 @@ class Ground:
     """The goal of the stages in one domain: that pack places the piece there."""
 
     def __init__(
-        self, world: World, run: Run, shape: Shape, piece: Piece, domain: Domain, placed: Sequence[PlacedGroup]
+        self, world: World, run: Run, shape: Shape, piece: Piece, island: Island, placed: Sequence[PlacedGroup]
     ) -> None:
         self._world, self._run, self._shape, self._piece, self._placed = world, run, shape, piece, placed
-        self.domain = domain
+        self.domain = island.domain
         self._freed: dict[str, Lease] = {}
         self._gone_pods: Counter[tuple[str, str, str]] = Counter()
-        here = world.fleet.open_nodes(run, domain)
         ends = world.known_ends.by_node
-        self._ends = {name: ends[name] for name in here if name in ends}
+        self._ends = {name: ends[name] for name in island.free if name in ends} if ends else {}
         self._view = replace(world.view(run), known_ends=self._ends)
-        self._fleet = Fleet(world.fleet.nodes, {name: world.fleet.use[name].copy() for name in here}, world.fleet.holds)
+        self._touched: set[str] = set()  # nodes whose use is a copy of our own
+        self._fleet = Fleet(world.fleet.nodes, {name: world.fleet.use[name] for name in island.free}, world.fleet.holds)
         self._own = _pods_by_node(placed)
-        self._pods = {name: self._pods_free(name) for name in here}
+        self._pods = _pods_of(island, shape.gpus_per_pod, self._own)
         self._count = sum(self._pods.values())
         # Where spares or fillers are placed, a count of pods says no early but not yes.
         self._count_decides = not shape.spares and not shape.filler
@@ -76,6 +76,8 @@ class Ground:
 
     def missing(self) -> int:
         """GPUs of pods and spares that pack cannot place here yet."""
+        if self._count_decides and len(self._piece.groups) == 1:
+            return max(0, self.lacks()) * self._shape.gpus_per_pod
         return missing(self._room(), self.domain, self._shape, self._piece)
 
     def _room(self) -> Room:
@@ -88,6 +90,9 @@ class Ground:
         use = self._fleet.use.get(lease.node)
         if use is None:
             return
+        if lease.node not in self._touched:
+            self._touched.add(lease.node)
+            use = self._fleet.use[lease.node] = use.copy()
         use.hold(lease.role, -sign * lease.gpus)
         self._turn_pod(lease, sign)
         if lease.node in self._ends:
@@ -110,6 +115,15 @@ class Ground:
     def _pods_free(self, name: str) -> int:
         taken = self._own.get(name, 0)
         return max(0, self._fleet.pods_free(self._fleet.nodes[name], self._run, self._view) - taken)
+
+
+def _pods_of(island: Island, size: int, own: Mapping[str, int]) -> dict[str, int]:
+    """The pods that each node takes now."""
+    most, free = island.pods_max, island.free
+    pods = {name: min(gpus // size, most.get(name, gpus)) for name, gpus in free.items()}
+    for name in own.keys() & pods.keys():
+        pods[name] = max(0, pods[name] - own[name])
+    return pods
 
 
 def _pods_by_node(placed: Iterable[PlacedGroup]) -> Counter[str]:

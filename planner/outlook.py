@@ -24,10 +24,12 @@ class Outlook:
         self._filler = run.opportunistic
         self._use: dict[str, NodeUse] = {}
         self._pods: dict[Domain, int] = {}
+        self._copied: set[str] = set()  # nodes whose use is a copy of our own
+        use = world.fleet.use
         for domain, island in world.room(run).islands.items():
             for name in island.free:
-                self._use[name] = world.fleet.use[name].copy()
-            self._pods[domain] = sum(self._holds(name) for name in island.free)
+                self._use[name] = use[name]
+            self._pods[domain] = sum([self._holds(name) for name in island.free])
 
     def end(self, leases: Iterable[Lease], sign: int = 1) -> None:
         """These leases are over; with sign -1 they are not after all."""
@@ -35,6 +37,9 @@ class Outlook:
             use, node = self._use.get(lease.node), self._nodes.get(lease.node)
             if use is None or node is None or node.domain is None:
                 continue
+            if lease.node not in self._copied:
+                self._copied.add(lease.node)
+                use = self._use[lease.node] = use.copy()
             before = self._holds(lease.node)
             use.hold(lease.role, -sign * lease.gpus)
             self._pods[node.domain] += self._holds(lease.node) - before
@@ -65,7 +70,7 @@ class Outlook:
         return sum(count // shape.group_pods for count in counts) >= shape.groups
 
     def _holds(self, name: str) -> int:
-        use, node = self._use[name], self._nodes[name]
-        under = 0 if self._filler else max(use.spare, use.filler)
-        held = use.active + (use.filler if self._filler else under) + use.rest
-        return max(0, node.gpus - held) // self._shape.gpus_per_pod
+        use = self._use[name]
+        shared = use.filler if self._filler or use.filler > use.spare else use.spare
+        free = self._nodes[name].gpus - use.active - use.rest - shared
+        return free // self._shape.gpus_per_pod if free > 0 else 0

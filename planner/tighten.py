@@ -14,6 +14,7 @@ from planner.candidates import Candidate, Holdings, Staged
 from planner.cuts import cut_of, cut_step
 from planner.draw import ALGORITHM
 from planner.ending import ending_leases
+from planner.fold import by_run
 from planner.lottery import Drawn, attested, example, standing_freezes
 from planner.model import Budget, Decision, Entry, Freeze, Lease, Lottery, Payer, Reason, Role, Snapshot, Step, Verdict
 from planner.stages import Taking
@@ -171,11 +172,11 @@ class _Tightener:
         self._world, self._budget, self._over = world, budget, over
         self._goal = Within(world, [overrun.cap for overrun in over])
         self._taking = Taking(self._goal)
-        self._holdings = Holdings(world.leases.values(), world.runs)
+        self._holdings = Holdings(world.leases_by_run(), world.runs)
         self._freezes = standing_freezes(entries, budget)
 
     def decide(self) -> Decision:
-        staged = self._holdings.staged(self._goal.leases, (), None)
+        staged = self._holdings.staged(by_run(self._goal.leases), (), None)
         self._taking.take_sized(staged.fillers)
         self._taking.take_sized(staged.spares)
         self._taking.take_listed(staged.groups)

@@ -116,11 +116,11 @@ class Fleet:
         use = {name: NodeUse() for name in by_name}
         named: dict[tuple[str, str, str], str] = {}
         for lease in leases:
-            here = use.get(lease.node)
-            if here is not None:
-                here.hold(lease.role, lease.gpus)
-            if lease.pod is not None:
-                named[lease.namespace, lease.pod.name, lease.pod.uid] = lease.node
+            name, pod = lease.node, lease.pod
+            if name in use:
+                use[name].hold(lease.role, lease.gpus)
+            if pod is not None:
+                named[lease.namespace, pod.name, pod.uid] = name
         _seat_all(use, pods, named)
         return cls(by_name, use, _timelines(holds))
 
@@ -149,6 +149,9 @@ class Fleet:
         other = Fleet(self.nodes, self.use, _timelines(holds))
         other._by_flavor = self._by_flavor
         return other
+
+    def has_fillers(self) -> bool:
+        return any(use.filler for use in self.use.values())
 
     def domains(self, flavor: str) -> Mapping[Domain, list[Node]]:
         """P1: nodes of a flavor by domain, both in order of name; a node that lacks a label is in none."""
@@ -182,11 +185,6 @@ class Fleet:
             if fit:
                 islands[domain] = self._island(domain, fit, run, view)
         return Room(islands=islands, racks=self._racks(run))
-
-    def open_nodes(self, run: Run, domain: Domain) -> list[str]:
-        """P1: nodes of a domain that take new work and match the run, by name."""
-        nodes = self.domains(run.flavor).get(domain, [])
-        return [node.name for node in nodes if node.ready and not node.cordoned and matches(node, run.needs)]
 
     def pods_free(self, node: Node, run: Run, view: View) -> int:
         """P1: how many of the run's pods one node takes."""
@@ -307,9 +305,11 @@ def _seat_all(use: dict[str, NodeUse], pods: Iterable[Pod], named: Mapping[tuple
         here = use.get(pod.node or node or "")
         if here is None or not pod.live:
             continue
-        here.cpu_milli += pod.cpu_milli
-        here.memory_bytes += pod.memory_bytes
         here.pods += 1
+        if pod.cpu_milli:
+            here.cpu_milli += pod.cpu_milli
+        if pod.memory_bytes:
+            here.memory_bytes += pod.memory_bytes
         if node is None:
             here.rest += pod.gpus
 

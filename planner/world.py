@@ -6,7 +6,6 @@ with budgets `unused`. Nothing here chooses; the choosing is in `cover`, `pack` 
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -26,14 +25,14 @@ class World:
     def __init__(self, index: Index, now: int, leases: Mapping[str, Lease], books: Books, fleet: Fleet) -> None:
         self.index, self.now = index, now
         self.leases, self.books, self.fleet = leases, books, fleet
+        self._seen: tuple[Run, Room] | None = None  # what the last run to ask sees: most questions are about one
 
     @classmethod
     def of(cls, snapshot: Snapshot, now: int) -> World:
         leases = fold.open_leases(snapshot)
         index = Index(snapshot, now, leases)
         books = Books.of(index.tree, now, fold.settled(snapshot), Promises(index.all_promises()))
-        for key, lease in leases.items():
-            books.open(lease, index.ends.get(key))
+        books.open_all(leases, index.ends)
         fleet = Fleet.of(snapshot.nodes, leases.values(), snapshot.pods, index.node_holds.values())
         return cls(index, now, leases, books, fleet)
 
@@ -57,6 +56,8 @@ class World:
     def without(self, lease_keys: Iterable[str]) -> World:
         """As if those leases were closed now and their pods gone."""
         gone = {key: self.leases[key] for key in lease_keys if key in self.leases}
+        if not gone:
+            return self
         ended = [(lease, self.index.ends_at(lease), self.now) for lease in gone.values()]
         return self._closed(gone, ended, self.now)
 
@@ -101,10 +102,23 @@ class World:
         """Open leases with a known end, in the order in which they end, then by key."""
         return ((end, self.leases[key]) for end, key in self.index.ended_by(FOREVER) if key in self.leases)
 
+    def ended_by(self, instant: int) -> tuple[Lease, ...]:
+        """Open leases whose known end has come by then."""
+        return tuple(self.leases[key] for _, key in self.index.ended_by(instant) if key in self.leases)
+
+    def ended_at(self, instant: int) -> tuple[Lease, ...]:
+        """Open leases whose known end is then."""
+        return tuple(self.leases[key] for key in self.index.by_end.get(instant, ()) if key in self.leases)
+
     def leases_of(self, run: Run) -> tuple[Lease, ...]:
         """The run's open leases, by key."""
-        mine = [lease for lease in self.index.leases_of(run) if lease.key in self.leases]
+        mine = [lease for lease in self.index.by_run.get(run.key, ()) if fold.same_run(run, lease.run_uid)]
+        mine = [lease for lease in mine if lease.key in self.leases]
         return tuple(sorted(mine, key=lambda lease: lease.key))
+
+    def leases_by_run(self) -> Mapping[str, Sequence[Lease]]:
+        """All open leases by the key of their run."""
+        return self.index.by_run if self.leases is self.index.leases else fold.by_run(self.leases.values())
 
     def ask(self, run: Run) -> Ask:
         """On the run's behalf: what is left of its look-ahead (C2), its horizon (F3), its own promises aside."""
@@ -135,7 +149,11 @@ class World:
 
     def room(self, run: Run, only: Domain | None = None) -> Room:
         """What the run may use of the fleet now, or of one domain of it (P1, F3)."""
-        return self.fleet.room(run, self.view(run), only)
+        if only is not None:
+            return self.fleet.room(run, self.view(run), only)
+        if self._seen is None or self._seen[0] is not run:
+            self._seen = run, self.fleet.room(run, self.view(run))
+        return self._seen[1]
 
     def room_without(self, leases: Iterable[Lease], run: Run, only: Domain | None = None) -> Room:
         """The same as if those leases were closed: where only room is asked for, the books need no copy."""
@@ -193,26 +211,25 @@ class Index:
         self.snapshot, self.now = snapshot, now
         self.tree = Tree(snapshot.budgets)
         self.runs = {run.key: run for run in snapshot.runs}
-        self._leases = leases
-        self._ends = self._attempt_ends(fold.first_starts(snapshot, leases.values()))
-        known = ((key, self._ends.get(fold.attempt_of(lease))) for key, lease in leases.items())
-        self.ends = {key: end for key, end in known if end is not None}
+        self.leases = leases
+        timed = any(run.duration is not None for run in snapshot.runs)
+        attempts = {key: fold.attempt_of(lease) for key, lease in leases.items()} if timed else {}
+        ends = self._ends = self._attempt_ends(fold.first_starts(snapshot, leases, attempts)) if timed else {}
+        self.ends = {key: end for key, attempt in attempts.items() if (end := ends.get(attempt)) is not None}
         self.reservations = fold.standing_reservations(snapshot, self.runs, leases.values())
         self.promises_by_run: dict[str, tuple[Promise, ...]] = {}
         self.node_holds: dict[str, NodeHolds] = {}
         for made in self.reservations:
             self.promises_by_run[made.run_key] = promises_of(self.tree, self.runs, made, now)
             self.node_holds[made.run_key] = self._slice_holds(made)
-        self._by_run: dict[tuple[str, str], list[Lease]] | None = None
-        self._order: list[tuple[int, str]] | None = None
         self._pods: dict[tuple[str, str, str], Pod] | None = None
 
     def unpromised(self) -> Index:
         """The same without leases and promises (F1 a)."""
         other = object.__new__(Index)
         other.__dict__.update(self.__dict__)
-        other._leases, other.reservations, other._by_run = {}, (), {}
-        other.promises_by_run, other.node_holds, other._order = {}, {}, []
+        other.leases, other.reservations, other.by_run = {}, (), {}
+        other.promises_by_run, other.node_holds, other.by_end = {}, {}, {}
         return other
 
     def all_promises(self) -> Iterable[Promise]:
@@ -221,19 +238,21 @@ class Index:
     def ends_at(self, lease: Lease) -> int | None:
         return self._ends.get(fold.attempt_of(lease))
 
-    def leases_of(self, run: Run) -> Iterable[Lease]:
-        if self._by_run is None:
-            self._by_run = {}
-            for lease in self._leases.values():
-                self._by_run.setdefault((lease.namespace, lease.run_name), []).append(lease)
-        found = self._by_run.get((run.namespace, run.name), ())
-        return [lease for lease in found if fold.same_run(run, lease.run_uid)]
+    @cached_property
+    def by_run(self) -> dict[str, list[Lease]]:
+        return fold.by_run(self.leases.values())
 
     def ended_by(self, instant: int) -> list[tuple[int, str]]:
         """Leases whose known end has come by then, with it; those past their duration included."""
-        if self._order is None:
-            self._order = sorted((end, key) for key, end in self.ends.items())
-        return self._order[: bisect_right(self._order, (instant, "\U0010ffff"))]
+        return [(end, key) for end, keys in self.by_end.items() if end <= instant for key in keys]
+
+    @cached_property
+    def by_end(self) -> dict[int, list[str]]:
+        """Keys of leases with a known end, by end, both in order."""
+        found: dict[int, list[str]] = {}
+        for key, end in self.ends.items():
+            found.setdefault(end, []).append(key)
+        return {end: sorted(found[end]) for end in sorted(found)}
 
     def instants(self) -> set[int]:
         """Ends of leases, windows that open or close, reservations that begin or finish."""

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from planner.admit import Fit, Refusal, fit
 from planner.candidates import Holdings
+from planner.fold import by_run
 from planner.model import (
     Budget,
     Closure,
@@ -200,10 +201,10 @@ def test_nobody_later_yields_while_somebody_earlier_could(crowd: tuple[Snapshot,
         return
     last = max(STAGE[cut.kind] for cut in decision.cuts)
     by_domain = {node.name: node.domain for node in world.nodes}
-    holdings = Holdings(world.leases, {run.key: run for run in world.runs})
+    holdings = Holdings(by_run(world.leases), {run.key: run for run in world.runs})
     for domain in {node.domain for node in world.nodes if node.domain is not None}:
         there = [lease for lease in world.leases if by_domain[lease.node] == domain]
-        staged = holdings.staged(there, (), winner.key)
+        staged = holdings.staged(by_run(there), (), winner.key)
         earlier = [
             each for stage in (staged.fillers, staged.spares, staged.groups) for each in stage if each.stage < last
         ]
@@ -217,10 +218,10 @@ def test_waits_only_where_no_yielding_would_help(crowd: tuple[Snapshot, Run]) ->
     if decision.verdict is not Verdict.RESERVE or not single_piece(winner):
         return
     by_domain = {node.name: node.domain for node in world.nodes}
-    holdings = Holdings(world.leases, {run.key: run for run in world.runs})
+    holdings = Holdings(by_run(world.leases), {run.key: run for run in world.runs})
     for domain in {node.domain for node in world.nodes if node.domain is not None}:
         there = [lease for lease in world.leases if by_domain[lease.node] == domain]
-        staged = holdings.staged(there, (), winner.key)
+        staged = holdings.staged(by_run(there), (), winner.key)
         fixed = holdings.fixed(staged.fixed, ())
         everybody = [*staged.fillers, *staged.spares, *staged.groups, *fixed]
         assert not fits_there(world, winner, domain, [lease.key for each in everybody for lease in each.leases])
