@@ -147,6 +147,8 @@ class _Resolver:
         return attempt(ground, staged, self._stage_max, frozen)
 
     def _frozen(self, domain: Domain) -> Drawn | None:
+        if not self._freezes:
+            return None
         nodes = {node.name for node in self._world.fleet.domains(self._run.flavor)[domain]}
         entry = frozen_for(nodes, self._freezes)
         return attested(entry, self._subject) if entry else None
@@ -253,11 +255,10 @@ def _promise_to_be(run: Run, start: int) -> Reservation:
 
 def _leases_by_domain(world: World, holdings: Holdings, flavor: str) -> dict[Domain, dict[str, list[Lease]]]:
     """Who holds what in each scope, by run: a domain may have nodes of several flavors, and only one is in conflict."""
-    found: dict[Domain, dict[str, list[Lease]]] = {}
-    domain_of = {node.name: domain for domain, nodes in world.fleet.domains(flavor).items() for node in nodes}
+    found: dict[Domain, dict[str, list[Lease]]] = {domain: {} for domain in world.fleet.domains(flavor)}
+    here = {node.name: found[domain] for domain, nodes in world.fleet.domains(flavor).items() for node in nodes}
     for run, leases in holdings.by_run.items():
         for lease in leases:
-            domain = domain_of.get(lease.node)
-            if domain is not None:
-                found.setdefault(domain, {}).setdefault(run, []).append(lease)
+            if lease.node in here:
+                here[lease.node].setdefault(run, []).append(lease)
     return found

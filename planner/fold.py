@@ -32,7 +32,8 @@ def open_leases(snapshot: Snapshot) -> dict[str, Lease]:
     """Leases not closed, plus what entries open and nobody wrote yet, less what entries close, by key."""
     entries = [entry for entry in snapshot.entries if not entry.void]
     closes = closed_keys(entries)
-    found = {lease.key: lease for lease in snapshot.leases if not lease.closed}
+    # The key is spelled out where every lease of a fleet is asked for it: a property costs as much again.
+    found = {f"{lease.namespace}/{lease.name}": lease for lease in snapshot.leases if not lease.closed}
     if entries:
         written = {lease.key for lease in snapshot.leases}
         for lease in opened_leases(entries):
@@ -112,7 +113,8 @@ def first_starts(
             if lease.start_at < starts.get(attempt, FOREVER):
                 starts[attempt] = lease.start_at
     running = {uid for _, _, uid, _ in starts}
-    for lease in snapshot.leases:
+    none_closed = not snapshot.entries and len(leases) == len(snapshot.leases)
+    for lease in () if none_closed else snapshot.leases:
         if lease.closed and lease.run_uid in running and lease.role is not Role.SPARE:
             attempt = attempt_of(lease)
             if lease.start_at < starts.get(attempt, lease.start_at):
@@ -124,12 +126,17 @@ def by_run(leases: Iterable[Lease]) -> dict[str, list[Lease]]:
     """Leases by the key of their run."""
     found: dict[str, list[Lease]] = {}
     for lease in leases:
-        key = lease.run_key
+        key = f"{lease.namespace}/{lease.run_name}"
         if key in found:
             found[key].append(lease)
         else:
             found[key] = [lease]
     return found
+
+
+def attempts(leases: Mapping[str, Lease]) -> dict[str, Attempt]:
+    """The attempt that each lease belongs to."""
+    return {key: (one.namespace, one.run_name, one.run_uid, one.attempt) for key, one in leases.items()}
 
 
 def attempt_of(lease: Lease) -> Attempt:

@@ -10,7 +10,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from planner.holds import Hold, Timeline
-from planner.model import Domain, LabelRequirement, Lease, Node, Pod, PodNeeds, Role, Run, Taint, Toleration
+from planner.model import (
+    ENDED_PHASES,
+    Domain,
+    LabelRequirement,
+    Lease,
+    Node,
+    Pod,
+    PodNeeds,
+    Role,
+    Run,
+    Taint,
+    Toleration,
+)
 
 # Kubernetes puts these on nodes that are cordoned or not ready; the empty fleet has those nodes too (F1 a).
 PASSING_TAINTS = frozenset(
@@ -118,7 +130,10 @@ class Fleet:
         for lease in leases:
             name, pod = lease.node, lease.pod
             if name in use:
-                use[name].hold(lease.role, lease.gpus)
+                if lease.role is Role.ACTIVE:  # most are: this loop is a tenth of a plan
+                    use[name].active += lease.gpus
+                else:
+                    use[name].hold(lease.role, lease.gpus)
             if pod is not None:
                 named[lease.namespace, pod.name, pod.uid] = name
         _seat_all(use, pods, named)
@@ -303,7 +318,7 @@ def _seat_all(use: dict[str, NodeUse], pods: Iterable[Pod], named: Mapping[tuple
     for pod in pods:
         node = named.get((pod.namespace, pod.name, pod.uid))
         here = use.get(pod.node or node or "")
-        if here is None or not pod.live:
+        if here is None or pod.phase in ENDED_PHASES:
             continue
         here.pods += 1
         if pod.cpu_milli:

@@ -213,7 +213,7 @@ class Index:
         self.runs = {run.key: run for run in snapshot.runs}
         self.leases = leases
         timed = any(run.duration is not None for run in snapshot.runs)
-        attempts = {key: fold.attempt_of(lease) for key, lease in leases.items()} if timed else {}
+        attempts = fold.attempts(leases) if timed else {}
         ends = self._ends = self._attempt_ends(fold.first_starts(snapshot, leases, attempts)) if timed else {}
         self.ends = {key: end for key, attempt in attempts.items() if (end := ends.get(attempt)) is not None}
         self.reservations = fold.standing_reservations(snapshot, self.runs, leases.values())

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from planner.model.budgets import AggregateCap, Budget, Envelope, Lending
 from planner.model.decision import Chance, Cut, Decision, GroupSlice, Lottery, Remedy, Seat, Step
-from planner.model.fleet import LabelRequirement, Node, Pod, PodNeeds, Selector, Taint, Toleration
+from planner.model.fleet import ENDED_PHASES, LabelRequirement, Node, Pod, PodNeeds, Selector, Taint, Toleration
 from planner.model.ledger import (
     NO_DIGEST,
     Closed,
@@ -44,6 +44,7 @@ from planner.model.vocabulary import (
 
 __all__ = [
     "DAY",
+    "ENDED_PHASES",
     "NO_DIGEST",
     "AggregateCap",
     "Budget",

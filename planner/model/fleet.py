@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from planner.model.vocabulary import Domain
 from planner.values import dataclass, field
 
+ENDED_PHASES = ("Succeeded", "Failed")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selector:
@@ -96,4 +98,4 @@ class Pod:
 
     @property
     def live(self) -> bool:
-        return self.phase not in ("Succeeded", "Failed")
+        return self.phase not in ENDED_PHASES
