@@ -22,7 +22,7 @@ def bound_pod(client: Client, namespace: str, name: str, node: str, **simulated:
     """Create a pod and bind it, as our commit does."""
     annotations = {f"sim.rq.davidlangworthy.io/{key}": value for key, value in simulated.items()}
     spec = {
-        "schedulerName": "kubectl-runs",
+        "schedulerName": "nobody",
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": 1,
         "containers": [{"name": "main", "image": "example/train:1"}],
@@ -85,7 +85,7 @@ def test_unbound_pod_stays_pending_and_not_ready_node_stays_so(bare_control_plan
     client = bare_control_plane.client()
     (node,) = fleet.add_nodes(bare_control_plane, 1, prefix="quiet")
     fleet.add_namespace(bare_control_plane, "quiet")
-    spec = {"schedulerName": "kubectl-runs", "containers": [{"name": "main", "image": "example/train:1"}]}
+    spec = {"schedulerName": "nobody", "containers": [{"name": "main", "image": "example/train:1"}]}
     client.create("pods", {"metadata": {"name": "unbound"}, "spec": spec}, "quiet")
     not_ready = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
     client.patch("nodes", node, not_ready, subresource="status")
