@@ -15,7 +15,7 @@ demo: venv ## a story in one minute on a fresh sandbox: no cluster needed
 	@$(BIN)/python -m kubectl_runs.demo
 
 test: venv control-plane lint ## lint, then the whole suite, also against a real API server
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m $(if $(PYTEST_ARGS),pytest $(PYTEST_ARGS),tests.suite)
 
 lint: venv ## ruff, mypy --strict, and who may import whom
 	$(BIN)/ruff check .
