@@ -36,6 +36,7 @@ from planner.pack import place
 from planner.plan import plan_run
 from planner.shape import Placement, shape_of
 from planner.world import World
+from tests.properties.history import leases_of
 
 FLAVOR = "H100"
 HOUR = 3600
@@ -165,7 +166,7 @@ def drain() -> Iterator[Row]:
             answer = fit(World.of(world, now), run)
             spans.append(time.process_time() - before)
             if isinstance(answer, Fit):
-                held[run.key] = (run, _leases(run, answer, now))
+                held[run.key] = (run, leases_of(run, answer.seats, now, prefix=run.name))
                 heappush(ends, (now + (run.duration or 0), run.key))
                 break
             now, ended = heappop(ends)
@@ -182,26 +183,6 @@ def drain() -> Iterator[Row]:
 def _queued(random: Random, number: int) -> Run:
     run = gang(f"gang-{number}", random.choice(OWNERS), pods=random.randint(2, 8))
     return replace(run, duration=random.randint(1, 8) * HOUR)
-
-
-def _leases(run: Run, answer: Fit, now: int) -> tuple[Lease, ...]:
-    return tuple(
-        Lease(
-            namespace=run.namespace,
-            name=f"{run.name}-{number}",
-            owner=run.owner,
-            run_name=run.name,
-            run_uid=run.uid,
-            group=seat.group,
-            node=seat.node,
-            gpus=seat.gpus,
-            role=seat.role,
-            start_at=now,
-            payer=seat.payer,
-            funding=seat.funding,
-        )
-        for number, seat in enumerate(answer.seats)
-    )
 
 
 def gang(run_name: str, owner: str, pods: int) -> Run:

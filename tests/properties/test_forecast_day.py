@@ -24,6 +24,7 @@ from planner.model import (
 )
 from planner.plan import plan_run
 from planner.score import mean_error, scores
+from tests.properties.history import leases_of
 from tests.properties.strategies import HOUR, seeds, some_nodes
 
 DAY = 24 * HOUR
@@ -89,24 +90,7 @@ class Day:
 
     def _start(self, run: Run, decision: Decision, now: int) -> None:
         assert run.duration is not None
-        first = len(self.world.leases)
-        leases = tuple(
-            Lease(
-                namespace="ns",
-                name=f"lease-{first + number}",
-                owner=run.owner,
-                run_name=run.name,
-                run_uid=run.uid,
-                group=seat.group,
-                node=seat.node,
-                gpus=seat.gpus,
-                role=seat.role,
-                start_at=now,
-                payer=seat.payer,
-                funding=seat.funding,
-            )
-            for number, seat in enumerate(decision.seats)
-        )
+        leases = leases_of(run, decision.seats, now, first=len(self.world.leases))
         self.ends[run.name] = now + run.duration
         released = tuple(
             replace(made, state=ReservationState.RELEASED) if made.run_key == run.key else made
